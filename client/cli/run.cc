@@ -9,6 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/baseline_source.h"
 #include "client/cli/context.h"
+#include "client/cli/kernel_upload.h"
+#include "client/cli/on_change.h"
 #include "client/cli/run_options.h"
 #include "client/cli/session.h"
 #include "client/lib/words.h"
@@ -48,10 +50,15 @@ grpc::Status NamingCompare(const grpc::Status& status, const Connection& connect
 }
 
 // CreateJob; where the daemon has no such suite, its answer with the near one.
-grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const RunOptions& said,
-                    const v1::BaselineSource& baseline, const FollowOptions& options,
-                    v1::Job* job) {
+// The kernel of --kernel is sent first.
+grpc::Status Create(const Context& context, Connection& connection, const v1::JobSpec& plain,
+                    const RunOptions& said, const v1::BaselineSource& baseline,
+                    const FollowOptions& options, v1::Job* job) {
   v1::JobSpec spec = plain;
+  if (const auto kernel = KernelOf(said); kernel.ok() && *kernel) {
+    grpc::Status status = SendKernel(context, connection, **kernel, &spec);
+    if (!status.ok()) return status;
+  }
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) {
     grpc::Status status = SetBaseline(connection, baseline, &spec);
     if (!status.ok()) return NamingCompare(AsMistake(status), connection);
@@ -90,7 +97,8 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec, const RunOption
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
       v1::Job job;
-      const grpc::Status status = Create(*connection, spec, said, baseline, *options, &job);
+      const grpc::Status status =
+          Create(context, *connection, spec, said, baseline, *options, &job);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
@@ -131,7 +139,7 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
   options->default_mode = mode;
   AddRunOptions(*run, context.streams.width, options);
   run->callback([&context, run, options, watch, side_by_side] {
-    context.action = [&context, run, options, watch, side_by_side] {
+    const auto once = [&context, run, options, watch, side_by_side] {
       auto spec = MakeSpec(*options, *run);
       if (!spec.ok()) return context.Fail(spec.status());
       const auto baseline = SourceOf(*options);
@@ -150,12 +158,17 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
       const auto obtain = [&](Connection& connection, v1::Job* job) {
-        auto status = Create(connection, *spec, *options, *baseline, *reconnecting, job);
+        auto status = Create(context, connection, *spec, *options, *baseline, *reconnecting, job);
         if (status.ok()) SayOtherVersions(context, connection, *baseline, *job);
         return status;
       };
       return WatchJobs(context, *std::move(connections), obtain,
                        side_by_side ? &MakeBenchSink : &MakeSink);
+    };
+    context.action = [&context, run, options, once] {
+      // A wrong command line ends at once.
+      if (!options->on_change || !MakeSpec(*options, *run).ok()) return once();
+      RunOnChange(context, options->kernel, once);
     };
   });
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/baseline_source.h"
 #include "client/cli/help_format.h"
+#include "client/cli/kernel_upload.h"
 #include "client/cli/whole_number.h"
 #include "client/lib/case_options.h"
 #include "client/lib/operators.h"
@@ -190,6 +191,15 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
   filter.set_name(options.name);
 }
 
+void CheckOnChange(const RunOptions& options, Problems& problems) {
+  if (!options.on_change) return;
+  const auto kernel = KernelOf(options);
+  if (!kernel.ok()) return;  // said elsewhere
+  if (!*kernel || (*kernel)->file.empty()) {
+    problems.Add(absl::InvalidArgumentError("on-change: needs --kernel FILE, a file here"));
+  }
+}
+
 void FillCases(const RunOptions& options, const CLI::App& run, const std::string& op,
                v1::JobSpec& spec, Problems& problems) {
   if (!options.ops.empty()) {
@@ -202,8 +212,18 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
     }
   }
   for (const CaseOption& option : CommonCaseOptions()) {
-    if (run.count("--" + option.flag) == 0) continue;
-    const std::string text = OneList(options.common.at(option.flag));
+    const bool was_given = run.count("--" + option.flag) > 0;
+    std::string text = OneList(options.common.at(option.flag));
+    if (option.flag == "provider" && !options.kernel.empty()) {
+      // The kernel stands beside the providers that were named, before them.
+      const auto kernel = KernelOf(options);
+      problems.Add(kernel.status());
+      if (!kernel.ok()) continue;
+      const std::string own = (*kernel)->provider.empty() ? kKernelToCome : (*kernel)->provider;
+      text = was_given ? absl::StrCat(own, ",", text) : own;
+    } else if (!was_given) {
+      continue;
+    }
     // One seed is the whole job's; several are an axis of the sweep.
     if (option.flag == "seed" && SplitList(text).size() == 1) {
       std::uint64_t seed = 0;
@@ -264,6 +284,11 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
       "hold each time against a stored baseline, a job (jobs/4f2k) or a file; a slower case fails");
   text("--threshold", options->threshold, "SHARE",
        absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
+  text("--kernel", options->kernel, "FILE",
+       "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), node:/PATH/LIB.so "
+       "on the daemon's node, or user/HASH that it has already; stands beside --provider");
+  run.add_flag("--on-change", options->on_change,
+               "with --kernel: run again whenever the file has changed, until Ctrl-C");
   text("--profile", options->profile, "TOOL",
        "count each timed kernel with a profiler: perf (cpu), ncu (cuda) or rocprof (hip)");
   for (const std::string& op : OperatorNames()) {
@@ -283,6 +308,13 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   }
   run.footer(PatternsText());
   run.require_subcommand(0, 1);
+}
+
+absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) {
+  if (options.kernel.empty()) return std::nullopt;
+  absl::StatusOr<KernelChoice> kernel = ParseKernel(options.kernel);
+  if (!kernel.ok()) return kernel.status();
+  return *std::move(kernel);
 }
 
 std::vector<std::string> ExtentsNotSaid(const RunOptions& options) {
@@ -311,6 +343,12 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   v1::JobSpec spec;
   Problems problems;
   FillJob(options, spec, problems);
+  CheckOnChange(options, problems);
+  if (op.empty() && !options.kernel.empty()) {
+    problems.Add(absl::InvalidArgumentError(
+        "kernel: belongs to an operator; a case of a suite names a kernel of yours as provider = "
+        "\"user/HASH\""));
+  }
   if (op.empty()) {
     std::map<std::string, bool> given;
     for (const auto& [flag, text] : options.common) given[flag] = run.count("--" + flag) > 0;

@@ -4,12 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "assay/v1/job.pb.h"
+#include "client/lib/kernel.h"
 
 namespace assay::client {
 
@@ -35,7 +37,12 @@ struct RunOptions {
   std::string compare;
   std::string threshold;
   std::string profile;
+  std::string kernel;  // a file, "user/…" or "node:…"
+  bool on_change = false;
 };
+
+// What --kernel names; absent if it was not said. INVALID_ARGUMENT as ParseKernel.
+absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options);
 
 // Adds them to the command; `width` is the terminal's, for --help, 0 in a pipe.
 void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options);

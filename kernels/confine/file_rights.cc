@@ -156,6 +156,9 @@ std::string RestrictFiles(const FileRules& rules) {
   };
   allow(rules.readable, kReading);
   allow(rules.writable, kWriting);
+  for (const std::string& path : rules.granted) {
+    if (why.empty()) why = Allow(ruleset, path, kReading & handled.files);
+  }
   allow(rules.devices, kUsing);
   if (rules.process_names) allow({"/proc"}, kReading | kWriteFile);
   if (!why.empty()) return why;

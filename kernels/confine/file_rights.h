@@ -21,6 +21,7 @@ struct FileRules {
   std::vector<std::string> devices;    // read, write and control
   bool process_names = false;          // write in /proc, as CUDA does to name its threads
   std::vector<std::string> forbidden;  // not allowed, even if a readable folder holds them
+  std::vector<std::string> granted;    // read and execute, even if a forbidden folder holds them
 };
 
 // The folders and files that together hold what is in `path`, without what is in `forbidden`. It is

@@ -105,7 +105,10 @@ std::string ReproLine(const Case& c, std::string_view device) {
   if (OutputType(c) != OutputType(plain)) {
     Append(&line, " --out-dtype ", Name(OutputType(c)));
   }
-  if (!c.provider.empty()) Append(&line, " --provider ", ShellWord(c.provider));
+  if (!c.provider.empty()) {
+    const bool of_user = c.provider.starts_with("user/");
+    Append(&line, of_user ? " --kernel " : " --provider ", ShellWord(c.provider));
+  }
   if (!device.empty()) Append(&line, " --device ", ShellWord(device));
   Append(&line, " --seed ", c.seed.value_or(1));
   if (!c.pattern.empty()) Append(&line, " --pattern ", ShellWord(c.pattern));

@@ -59,6 +59,7 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
   struct Client {
     std::int64_t waiting_jobs = 0;
     std::int64_t watchers = 0;
+    std::int64_t uploads = 0;
     double cases = 0;               // used of the bucket
     absl::Duration filled;          // when `cases` was worked out
     std::vector<Open> connections;  // some are closed
@@ -71,7 +72,8 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
       filled = now;
     }
     bool Idle() const {
-      return waiting_jobs == 0 && watchers == 0 && cases <= 0 && connections.empty();
+      return waiting_jobs == 0 && watchers == 0 && uploads == 0 && cases <= 0 &&
+             connections.empty();
     }
   };
 
@@ -195,6 +197,20 @@ absl::StatusOr<Place> ClientLimits::AdmitWatcher(std::string_view name) {
   }
   if (refused_) refused_(reached->limit);
   return LimitReached(*reached);
+}
+
+absl::StatusOr<Place> ClientLimits::AdmitUpload(std::string_view name) {
+  std::string who;
+  std::int64_t most = 0;
+  {
+    const std::lock_guard lock(table_->mutex);
+    most = table_->values.uploads;
+    auto& [known, client] = table_->Of(name, clock_());
+    who = known;
+    if (most <= 0 || client.uploads < most) return table_->Take(who, &Table::Client::uploads);
+  }
+  if (refused_) refused_(Limit::kClientUploads);
+  return LimitReached({Limit::kClientUploads, who, most, 0, kPlaceAgain});
 }
 
 ClientLimits::Connection ClientLimits::TakeConnection(std::string_view name, std::string_view peer,

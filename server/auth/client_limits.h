@@ -1,5 +1,5 @@
 // Limits what one client may have of the daemon: jobs that wait, cases a minute, watchers,
-// connections. One client then cannot take the daemon from the others.
+// connections, uploads. One client then cannot take the daemon from the others.
 //
 // When a connection is made, only its address is known, or its user on a Unix socket. That is the
 // client whose connections are counted. A connection beyond the limit is served all the same, and
@@ -58,6 +58,7 @@ class ClientLimits {
   absl::StatusOr<Place> AdmitWatcher(std::string_view client);
   // Takes back that so many cases count, because their job was admitted and not taken.
   void GiveBackCases(std::string_view client, std::int64_t cases);
+  absl::StatusOr<Place> AdmitUpload(std::string_view client);
 
   // What to do with a connection.
   enum class Connection { kServe, kRefuse, kClose };

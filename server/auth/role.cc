@@ -26,6 +26,7 @@ constexpr Needed kNeeded[] = {
     {"CancelJob", Role::kOperator, true},
     {"CompareTensors", Role::kOperator, true},
     {"ValidateExternal", Role::kOperator, true},
+    {"UploadKernel", Role::kOperator, true},
     {"ListDevices.measure_ceilings", Role::kOperator, true},
     {"ReleaseDevice", Role::kOperator, true},
     {"CreateBaseline", Role::kOperator, true},

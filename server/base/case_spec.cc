@@ -15,4 +15,8 @@ std::string_view ExternalProvider() { return kExternalProvider; }
 
 bool IsExternal(std::string_view provider) { return provider == kExternalProvider; }
 
+static_assert(kUserKernelPrefix == kUserPrefix);
+
+bool IsUserKernel(std::string_view provider) { return provider.starts_with(kUserPrefix); }
+
 }  // namespace assay::server

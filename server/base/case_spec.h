@@ -21,6 +21,13 @@ bool IsPlanted(std::string_view provider);
 std::string_view ExternalProvider();
 bool IsExternal(std::string_view provider);
 
+// How the name of each user's kernel begins.
+inline constexpr std::string_view kUserKernelPrefix = "user/";
+
+// Whether a provider is a user's own kernel ("user/3fa9c1d2e4b0"). What such a kernel does says
+// nothing of this node, so no alert counts it and no device is set aside for it.
+bool IsUserKernel(std::string_view provider);
+
 }  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_CASE_SPEC_H_

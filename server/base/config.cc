@@ -189,12 +189,35 @@ absl::Status ReadListen(const Values& values, Config& config) {
   return absl::OkStatus();
 }
 
-absl::Status ReadWorkerRead(const Values& values, Config& config) {
-  if (absl::Status status = List(&Config::worker_read).read(values, config); !status.ok())
+// Absolute paths, none of them the root.
+Field Paths(std::vector<std::string> Config::*member) {
+  return FieldOf(
+      [member](const Values& values, Config& config) {
+        if (absl::Status status = List(member).read(values, config); !status.ok()) return status;
+        for (const std::string& path : config.*member) {
+          if (!path.starts_with('/') || path.find_first_not_of('/') == path.npos) {
+            return Invalid(Cat("must be absolute paths below the root, got \"", path, "\""));
+          }
+        }
+        return absl::OkStatus();
+      },
+      member);
+}
+
+absl::Status ReadUserKernels(const Values& values, Config& config) {
+  if (absl::Status status = List(&Config::user_kernels).read(values, config); !status.ok())
     return status;
-  for (const std::string& path : config.worker_read) {
-    if (!path.starts_with('/') || path.find_first_not_of('/') == path.npos) {
-      return Invalid(Cat("must be absolute paths below the root, got \"", path, "\""));
+  for (const std::string& word : config.user_kernels) {
+    if (word == "code-object") {
+      return Invalid(
+          "code-object: this build takes no code objects yet; known: none, library, "
+          "source");
+    }
+    if (word != "none" && word != "library" && word != "source") {
+      return Invalid(Cat("must be none, library or source, got \"", word, "\""));
+    }
+    if (word == "none" && config.user_kernels.size() > 1) {
+      return Invalid("none stands alone; leave it out beside other words");
     }
   }
   return absl::OkStatus();
@@ -292,7 +315,25 @@ const std::vector<Option>& Options() {
       {"worker-read", Kind::kList, "LIST",
        "files and folders that workers may read, with commas between them, beside the system's and "
        "Assay's own, such as a library in an unusual place (default: none)",
-       FieldOf(ReadWorkerRead, &Config::worker_read)},
+       Paths(&Config::worker_read)},
+      {"user-kernels", Kind::kList, "LIST",
+       "which kernels of their own clients may send: library (a shared library), source (C and "
+       "C++, which this node compiles), or none; each runs in a contained process of its own "
+       "(default none)",
+       FieldOf(ReadUserKernels, &Config::user_kernels)},
+      {"user-kernel-dirs", Kind::kList, "LIST",
+       "folders of this node, with commas between them, whose libraries clients may name as "
+       "--kernel node:/PATH; needs library among --user-kernels (default: none)",
+       Paths(&Config::user_kernel_dirs)},
+      {"user-kernel-bytes", Kind::kText, "BYTES", "largest file of a user's kernel (default 64MiB)",
+       BytesFrom(&Config::user_kernel_bytes, 1, std::int64_t{4} << 30)},
+      {"user-kernels-keep", Kind::kText, "N",
+       "most users' kernels that the daemon keeps; the one that was not used for the longest time "
+       "goes first, and one that a kept job names stays; 0 means no limit (default 1000)",
+       Count(&Config::user_kernels_keep, 0, 1'000'000)},
+      {"user-kernels-keep-bytes", Kind::kText, "BYTES",
+       "most bytes of all users' kernels that the daemon keeps; 0 means no limit (default 1GiB)",
+       Bytes(&Config::user_kernels_keep_bytes)},
       {"require-containment", Kind::kSwitch, "",
        "do not start if this platform lacks a measure that keeps workers from the rest of the "
        "node; assay devices --verbose lists the measures",
@@ -354,6 +395,9 @@ const std::vector<Option>& Options() {
        "means "
        "no limit (default 1000)",
        LimitOf(&ClientLimitValues::connections)},
+      {"client-max-uploads", Kind::kText, "N",
+       "most kernels that one client may send at the same time; 0 means no limit (default 4)",
+       LimitOf(&ClientLimitValues::uploads)},
       {"watch-stall", Kind::kText, "TIME",
        "how long a watcher may take no event although there are some; then the daemon ends its "
        "stream, and the client resumes it; 0 means for ever (default 60s)",
@@ -396,6 +440,7 @@ constexpr std::string_view kReloadable[] = {"store-keep",
                                             "client-max-watchers",
                                             "max-watchers",
                                             "client-max-connections",
+                                            "client-max-uploads",
                                             "watch-stall",
                                             "log-level"};
 
@@ -471,6 +516,11 @@ absl::Status CheckTogether(const Config& config) {
   }
   if (config.require_containment && config.no_containment) {
     return Invalid("--require-containment and --no-containment contradict each other; remove one");
+  }
+  const bool takes_libraries = std::find(config.user_kernels.begin(), config.user_kernels.end(),
+                                         "library") != config.user_kernels.end();
+  if (!config.user_kernel_dirs.empty() && !takes_libraries) {
+    return Invalid("--user-kernel-dirs needs library among --user-kernels");
   }
   if (config.tls_cert.empty() && config.metrics_tls) {
     return Invalid("--metrics-tls needs --tls-cert and --tls-key");

@@ -49,6 +49,11 @@ struct Config {
       worker_read;                   // files and folders that workers may read, beside the usual
   bool require_containment = false;  // without it the daemon does not start
   bool no_containment = false;       // workers keep the daemon's rights
+  std::vector<std::string> user_kernels{"none"};  // none, or library, source
+  std::vector<std::string> user_kernel_dirs;      // of the node, whose libraries clients may name
+  std::int64_t user_kernel_bytes = std::int64_t{64} << 20;       // [bytes] of one file
+  std::int64_t user_kernels_keep = 1'000;                        // kernels; 0: no limit
+  std::int64_t user_kernels_keep_bytes = std::int64_t{1} << 30;  // [bytes] of all; 0: no limit
   std::string store_sync = "full";
   std::int64_t store_max_bytes = 0;                  // [bytes] 0: as the disk allows
   absl::Duration store_keep = absl::Hours(24 * 90);  // of ended jobs; 0: for ever

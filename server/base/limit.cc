@@ -25,6 +25,7 @@ constexpr Row kRows[] = {
     {Limit::kClientWatchers, "client-max-watchers", "watchers"},
     {Limit::kWatchers, "max-watchers", "watchers"},
     {Limit::kClientConnections, "client-max-connections", "connections"},
+    {Limit::kClientUploads, "client-max-uploads", "kernels on their way"},
 };
 
 constexpr auto kLimits = [] {

@@ -19,6 +19,7 @@ enum class Limit : std::uint8_t {
   kClientWatchers,
   kWatchers,
   kClientConnections,
+  kClientUploads,
 };
 
 // The values of the limits that are a client's, and of those that hold for all clients together. 0
@@ -29,6 +30,7 @@ struct ClientLimitValues {
   std::int64_t watchers = 1'000;            // open streams of WatchJob
   std::int64_t all_watchers = 2'000;        // of all clients
   std::int64_t connections = 1'000;         // open
+  std::int64_t uploads = 4;                 // of users' kernels, open
 
   friend bool operator==(const ClientLimitValues&, const ClientLimitValues&) = default;
 };

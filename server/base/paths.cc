@@ -26,6 +26,13 @@ std::string FindWorker() {
   return FirstBesideProgram({"../libexec/assay/assay-worker", "../worker/assay-worker"});
 }
 
+std::string FindKernelHeader() {
+  const std::string header =
+      FirstBesideProgram({"../include/assay/kernel.h", "../../../../kernels/sdk/assay/kernel.h"});
+  constexpr std::string_view kHeader = "/assay/kernel.h";
+  return header.empty() ? "" : header.substr(0, header.size() - kHeader.size());
+}
+
 std::string FindSuites() {
   // In a build tree the program is in build/<preset>/server/rpc.
   return FirstBesideProgram({"../share/assay/suites", "../../../../kernels/suites"});

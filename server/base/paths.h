@@ -10,6 +10,9 @@ namespace assay::server {
 // The path of the worker program. Empty if there is none.
 std::string FindWorker();
 
+// The folder that holds assay/kernel.h, the header of users' kernels. Empty if there is none.
+std::string FindKernelHeader();
+
 // The folder of the suites. Empty if there is none.
 std::string FindSuites();
 

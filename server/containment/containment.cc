@@ -33,13 +33,15 @@ void AddAll(const std::vector<std::string>& from, std::vector<std::string>* to) 
 }
 
 FileRules RulesFor(const ContainmentOptions& options, const WorkFolder* folder) {
-  FileRules rules = RulesForWorkers(options.worker, options.accelerators);
+  FileRules rules = options.compiler ? RulesForCompilers()
+                                     : RulesForWorkers(options.worker, options.accelerators);
   const NamedPaths named = PathsNamedBy(ChosenEnvironment(environ, {}));
   AddAll(named.readable, &rules.readable);
   AddAll(named.writable, &rules.writable);
   AddAll(options.readable, &rules.readable);
   if (folder != nullptr) rules.writable.push_back(folder->path());
   rules.forbidden = options.forbidden;
+  rules.granted = options.granted;
   return rules;
 }
 
@@ -105,6 +107,7 @@ class ThreadContainment final : public Containment {
   }
 
   const std::vector<std::string>& environment() const override { return environment_; }
+  std::string folder() const override { return folder_ == nullptr ? "" : folder_->path(); }
   const std::vector<Measure>& measures() const override { return measures_; }
 
   void TellOfRefused(std::function<void(const std::string&)> tell) override {

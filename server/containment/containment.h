@@ -28,7 +28,11 @@ struct ContainmentOptions {
   bool accelerators = false;           // the workers use GPUs
   std::vector<std::string> readable;   // beside the system's folders: files and folders to read
   std::vector<std::string> forbidden;  // the store, keys, configuration; wherever they lie
-  bool off = false;                    // an administrator switched the restrictions off
+  // To read although they lie in a forbidden folder: the users' kernels in the state folder.
+  std::vector<std::string> granted;
+  // `worker` is a compiler. It reads the system's programs, libraries and headers, and `readable`.
+  bool compiler = false;
+  bool off = false;  // an administrator switched the restrictions off
 };
 
 class Containment {
@@ -42,6 +46,8 @@ class Containment {
 
   // Variables that the workers get: their private folder.
   virtual const std::vector<std::string>& environment() const = 0;
+  // The private folder. Empty if it could not be made.
+  virtual std::string folder() const = 0;
 
   // All measures of kMeasures, in that order.
   virtual const std::vector<Measure>& measures() const = 0;

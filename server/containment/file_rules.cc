@@ -58,4 +58,21 @@ FileRules RulesForWorkers(std::string_view worker, bool accelerators) {
   return rules;
 }
 
+FileRules RulesForCompilers() {
+  FileRules rules;
+  rules.readable = {"/usr",
+                    "/lib",
+                    "/lib32",
+                    "/lib64",
+                    "/libx32",
+                    "/bin",
+                    "/nix/store",
+                    "/gnu/store",
+                    "/etc/ld.so.cache",
+                    "/etc/ld.so.preload",
+                    "/etc/alternatives"};
+  rules.devices = {"/dev/null", "/dev/zero", "/dev/urandom"};
+  return rules;
+}
+
 }  // namespace assay::server

@@ -178,10 +178,9 @@ void KernelSeries::SetCeilings(const CeilingList& ceilings) {
   });
 }
 
-void KernelSeries::CountExternal(const v1::CaseResult& result) {
-  const KernelId id{std::string(kOtherLabel), std::string(ExternalProvider()),
-                    std::string(kOtherLabel)};
-  const Labels labels = Joined(LabelsOf(id), {{"verdict", VerdictLabel(result.verdict())}});
+void KernelSeries::CountForeign(std::string_view provider, v1::Verdict verdict) {
+  const KernelId id{std::string(kOtherLabel), std::string(provider), std::string(kOtherLabel)};
+  const Labels labels = Joined(LabelsOf(id), {{"verdict", VerdictLabel(verdict)}});
   const std::lock_guard lock(mutex_);
   if (!families_.cases.Has(labels)) {
     if (left_ <= 0) return;  // under "other" an alert would look at it

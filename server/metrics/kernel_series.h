@@ -48,9 +48,10 @@ class KernelSeries {
   bool Knows(const KernelId& id);
   // Sets the roofs of efficiencies. Removes an efficiency if its roof has changed or is in doubt.
   void SetCeilings(const CeilingList& ceilings);
-  // Counts the verdict of a function that ran in its caller's process, and nothing else: no alert
-  // is to look at it. All such functions share one name: provider "external".
-  void CountExternal(const v1::CaseResult& result);
+  // Counts the verdict of code that is not this node's, and nothing else: its defects say nothing
+  // of the node. All kernels of users share one name, provider "user"; all functions that ran in
+  // their callers' processes another, "external".
+  void CountForeign(std::string_view provider, v1::Verdict verdict);
   // Counts the verdict, defects, NaN and infinities. If the case ran, also sets speed and error.
   void Count(const KernelId& id, const v1::CaseResult& result);
 

@@ -128,7 +128,12 @@ class MetricsImpl final : public Metrics {
   void CaseFinished(const v1::CaseResult& result) override {
     if (IsPlanted(result.spec().provider())) return;
     KernelSeries& series = SeriesOf(result.device());
-    if (IsExternal(result.spec().provider())) return series.CountExternal(result);
+    if (IsExternal(result.spec().provider())) {
+      return series.CountForeign(result.spec().provider(), result.verdict());
+    }
+    if (IsUserKernel(result.spec().provider())) {
+      return series.CountForeign("user", result.verdict());
+    }
     const KernelId id = series.IdOf(result);
     families_.case_duration.Add({{"op", id.op}}, kCaseSeconds)
         .Observe(static_cast<double>(

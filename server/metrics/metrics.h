@@ -3,8 +3,9 @@
 // Labels are bounded. Devices, operators, providers and formats have names that the daemon knows,
 // and any other name counts as "other". A format that the kernel does not have counts as "other"
 // too, unless the result is UNSUPPORTED. Reasons and codes come from fixed tables. A device has at
-// most 2,000 series. Planted kernels (provider "planted/…") count only under assay_selftest_*, and
-// only through the score of a self-test. Thread-safe.
+// most 2,000 series. Of users' kernels only the verdicts count, under provider="user". Planted
+// kernels (provider "planted/…") count only under assay_selftest_*, and only through the score of a
+// self-test. Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_METRICS_H_
 #define ASSAY_SERVER_METRICS_METRICS_H_
 

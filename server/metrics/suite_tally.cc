@@ -18,7 +18,8 @@ SuiteTally::SuiteTally(const std::vector<v1::Device>& devices) {
 }
 
 void SuiteTally::Add(const v1::CaseResult& result) {
-  if (IsPlanted(result.spec().provider()) || result.spec().fill()) return;
+  const std::string& provider = result.spec().provider();
+  if (IsPlanted(provider) || IsUserKernel(provider) || result.spec().fill()) return;
   if (result.verdict() == v1::VERDICT_UNSUPPORTED) return;
   Kernel& kernel = devices_[result.device()][NamesOf(result.spec())];
   if (result.verdict() == v1::VERDICT_PASSED && result.stats().has_rho()) {

@@ -190,7 +190,7 @@ void DevicePass::ChooseAhead(const Turn& turn) {
   ahead_.next.clear();
   if (!quick_ && !device_.SharesLaunches()) return;
   const auto with_others = [&turn](const v1::CaseSpec& spec) {
-    return !IsTimed(spec) && !IsPlanted(spec.provider()) &&
+    return !IsTimed(spec) && !IsPlanted(spec.provider()) && !IsUserKernel(spec.provider()) &&
            ToDuration(spec.deadline()) == ToDuration(turn.spec.deadline());
   };
   if (!with_others(turn.spec)) return;

@@ -369,11 +369,19 @@ class Planner {
       const std::string& provider = base.value.provider;
       if (provider.empty() || provider == "all" || providers.empty()) continue;
       if (elsewhere_ && IsExternal(provider)) continue;
-      if (!Contains(providers, provider)) {
+      if (IsUserKernel(provider)) {
+        CheckUserKernel(Cat(base.path, ".provider"), provider);
+      } else if (!Contains(providers, provider)) {
         errors_.push_back({Cat(base.path, ".provider"), Cat("unknown provider \"", provider, "\"",
                                                             Suggestion(provider, providers))});
       }
     }
+  }
+
+  void CheckUserKernel(std::string field, const std::string& provider) {
+    std::string why = options_.why_not_kernel ? options_.why_not_kernel(provider)
+                                              : "this daemon takes no users' kernels";
+    if (!why.empty()) errors_.push_back({std::move(field), std::move(why)});
   }
 
   absl::Status PlanDevice(const Target& target, int most_filling) {
@@ -418,6 +426,9 @@ class Planner {
     if (!IsSelftest(spec_.suite()) && IsSelftest(suite->name)) {
       errors_.push_back({"spec.suite_text",
                          Cat("the name ", kSelftestSuite, " belongs to the daemon's own suite")});
+    }
+    for (const Case& c : suite->cases) {
+      if (IsUserKernel(c.provider)) CheckUserKernel("spec.suite", c.provider);
     }
     if (!errors_.empty()) return BadRequestError(errors_);
     plan_.suite = spec_.source_case() == v1::JobSpec::kSuite ? spec_.suite() : suite->name;

@@ -2,7 +2,9 @@
 #ifndef ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_
 #define ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "absl/time/time.h"
 
@@ -12,6 +14,8 @@ struct PlanOptions {
   std::string suites_folder;                         // *.toml; empty: no suites
   absl::Duration case_deadline = absl::Seconds(60);  // of a case that does not say
   int max_cases = 10'000;                            // in a job, after expansion
+  // Why no case may name the user's kernel "user/…"; empty: a case may. May be empty: none may.
+  std::function<std::string(std::string_view provider)> why_not_kernel;
 };
 
 }  // namespace assay::server

@@ -10,6 +10,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
 #include "kernels/text/visible.h"
+#include "server/base/case_spec.h"
 #include "server/base/wire.h"
 #include "server/baselines/baselines.h"
 #include "server/baselines/profiling.h"
@@ -101,7 +102,7 @@ void CheckFilter(const v1::CaseFilter& filter, const std::vector<std::string>& p
   }
   for (int n = 0; n < filter.providers_size(); ++n) {
     const std::string& provider = filter.providers(n);
-    if (!Contains(providers, provider)) {
+    if (!Contains(providers, provider) && !IsUserKernel(provider)) {
       errors.push_back(
           {Cat("spec.filter.providers[", n, "]"),
            Cat("unknown provider \"", provider, "\"", Suggestion(provider, providers))});

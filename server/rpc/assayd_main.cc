@@ -46,6 +46,7 @@
 #include "server/containment/containment.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/retention.h"
+#include "server/kernels/user_kernels.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/grpc_server.h"
@@ -150,6 +151,9 @@ class Daemon {
   std::optional<Failure> OpenAccess();
   std::optional<Failure> CheckSuites() const;
   std::optional<Failure> StartHealth();
+  std::optional<Failure> OpenKernels();
+  std::vector<std::string> Secrets() const;
+  std::string KernelsFolder() const { return Cat(config_.state_dir, "/kernels"); }
   std::optional<Failure> StartDevices();
   void StartTelemetry(const std::string& worker_path);
   std::optional<Failure> CheckNamedDevices() const;
@@ -165,6 +169,7 @@ class Daemon {
   std::unique_ptr<Access> access_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<UserKernels> kernels_;
   std::unique_ptr<HealthBoard> board_;
   DeviceSet devices_;
   std::unique_ptr<TelemetryMonitor> telemetry_;
@@ -242,6 +247,45 @@ std::optional<Failure> Daemon::StartHealth() {
   return std::nullopt;
 }
 
+// The files and folders that nothing which the daemon starts may read.
+std::vector<std::string> Daemon::Secrets() const {
+  std::vector<std::string> secrets;
+  for (const std::string* secret :
+       {&config_.state_dir, &config_.tls_key, &config_.roles_file, &config_.config_file}) {
+    std::error_code error;
+    const auto kind = std::filesystem::status(*secret, error).type();
+    // A configuration may be /dev/null, which workers need.
+    if (kind == std::filesystem::file_type::regular ||
+        kind == std::filesystem::file_type::directory) {
+      secrets.push_back(*secret);
+    }
+  }
+  return secrets;
+}
+
+std::optional<Failure> Daemon::OpenKernels() {
+  const auto takes = [this](std::string_view form) {
+    return std::find(config_.user_kernels.begin(), config_.user_kernels.end(), form) !=
+           config_.user_kernels.end();
+  };
+  UserKernelOptions options;
+  options.library = takes("library");
+  options.source = takes("source");
+  options.node_folders = config_.user_kernel_dirs;
+  options.most_bytes = config_.user_kernel_bytes;
+  options.folder.path = KernelsFolder();
+  options.folder.most_bytes = config_.user_kernels_keep_bytes;
+  options.folder.most_count = config_.user_kernels_keep;
+  options.folder.named = [this] { return store_->UserKernels(); };
+  options.compiler.include_folder = FindKernelHeader();
+  options.compiler.forbidden = Secrets();
+  options.compiler.library_bytes = config_.user_kernel_bytes;
+  absl::StatusOr<std::unique_ptr<UserKernels>> kernels = UserKernels::Open(std::move(options));
+  if (!kernels.ok()) return Fail(kernels.status(), "users' kernels");
+  kernels_ = *std::move(kernels);
+  return std::nullopt;
+}
+
 std::optional<Failure> Daemon::StartDevices() {
   DiscoverOptions options;
   options.worker_path = config_.worker.empty() ? FindWorker() : config_.worker;
@@ -255,16 +299,9 @@ std::optional<Failure> Daemon::StartDevices() {
   options.idle_release = config_.idle_release;
   options.containment.off = config_.no_containment;
   options.containment.readable = config_.worker_read;
-  for (const std::string* secret :
-       {&config_.state_dir, &config_.tls_key, &config_.roles_file, &config_.config_file}) {
-    std::error_code error;
-    const auto kind = std::filesystem::status(*secret, error).type();
-    // A configuration may be /dev/null, which workers need.
-    if (kind == std::filesystem::file_type::regular ||
-        kind == std::filesystem::file_type::directory) {
-      options.containment.forbidden.push_back(*secret);
-    }
-  }
+  options.containment.forbidden = Secrets();
+  if (kernels_->on()) options.containment.granted = {KernelsFolder()};
+  options.kernel_file = [this](std::string_view provider) { return kernels_->LibraryOf(provider); };
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);
   };
@@ -377,6 +414,9 @@ std::optional<Failure> Daemon::StartServing() {
     const v1::Telemetry latest = telemetry_->Latest(device);
     return latest.has_others_bytes() ? std::optional(latest.others_bytes()) : std::nullopt;
   };
+  job_options.why_not_kernel = [this](std::string_view provider) {
+    return kernels_->WhyNot(provider);
+  };
   job_options.store_changed = [this](const StoreState& state) { board_->StoreChanged(state); };
   job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};
   for (const auto& executor : devices_.executors) {
@@ -393,6 +433,7 @@ std::optional<Failure> Daemon::StartServing() {
   service_options.limits = limits_.get();
   service_options.watch_stall = config_.watch_stall;
   service_options.store = store_.get();
+  service_options.kernels = kernels_.get();
   v1::ServerInfo& info = service_options.info;
   info.set_version(ASSAY_VERSION);
   info.set_host(HostName());
@@ -479,6 +520,7 @@ std::optional<Failure> Daemon::Start() {
   }
   board_ = std::make_unique<HealthBoard>(devices_, certificates_.get());
   if (std::optional<Failure> failure = StartHealth()) return failure;
+  if (std::optional<Failure> failure = OpenKernels()) return failure;
   if (std::optional<Failure> failure = StartDevices()) return failure;
   // The metrics port comes first, so that the first answer to a client can name both addresses.
   if (std::optional<Failure> failure = StartMetrics()) return failure;

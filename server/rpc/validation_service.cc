@@ -29,6 +29,7 @@
 #include "server/rpc/external_stream.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/task_thread.h"
+#include "server/rpc/upload_stream.h"
 #include "server/rpc/watch_stream.h"
 
 namespace assay::server {
@@ -36,6 +37,8 @@ namespace {
 
 // The most calls that wait for a thread. They hold their requests in memory.
 constexpr std::size_t kMostCallsWaiting = 64;
+// The most kernels that wait for the compiler.
+constexpr std::size_t kMostCompilesWaiting = 16;
 // How often watchers are looked at: a quarter of the time that they have, within these.
 constexpr absl::Duration kLeastLook = absl::Milliseconds(10);
 constexpr absl::Duration kMostLook = absl::Seconds(1);
@@ -53,6 +56,7 @@ struct Call {
   const google::protobuf::Message* request;
   const google::protobuf::Message* response;
   absl::Time begin = EvenTime();
+  std::string target;            // for the log, if neither message names what the call is about
   std::optional<Caller> caller;  // nothing: it is not asked who calls, or they may not
 };
 
@@ -74,6 +78,7 @@ class ValidationService::Impl {
         access_(options.access),
         limits_(options.limits),
         store_(options.store),
+        kernels_(options.kernels),
         info_(std::move(options.info)),
         stall_(options.watch_stall),
         comparisons_(jobs, devices, options.upload),
@@ -135,7 +140,7 @@ class ValidationService::Impl {
   void Close(const Call& call, const grpc::Status& status) {
     const Needed* needed = FindNeeded(call.needs);
     if (call.caller && needed != nullptr && needed->audited) {
-      const std::string request = call.request == nullptr ? "" : NameIn(*call.request);
+      const std::string request = call.request == nullptr ? call.target : NameIn(*call.request);
       Audit(*call.caller, call.needs,
             request.empty() && call.response != nullptr ? NameIn(*call.response) : request,
             CodeName(status.error_code()));
@@ -246,6 +251,40 @@ class ValidationService::Impl {
     return stream.get();  // it owns itself, as that of Compare does
   }
 
+  using UploadReactor = grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>;
+
+  UploadReactor* Upload(Call call) {
+    absl::Status refused = Admit(call);
+    if (refused.ok() && kernels_ == nullptr) {
+      refused = absl::UnimplementedError("this daemon takes no users' kernels");
+    }
+    Place place;
+    if (refused.ok() && limits_ != nullptr) {
+      absl::StatusOr<Place> given = limits_->AdmitUpload(ClientOf(call));
+      refused = given.status();
+      if (given.ok()) place = *std::move(given);
+    }
+    if (!refused.ok()) return Refuse<UploadReactor>(call, refused);
+    const std::shared_ptr<UploadStream> stream = UploadStream::Start(
+        {.kernels = kernels_,
+         .thread = &compiles_,
+         .context = call.context,
+         .ended = [this, call, place = std::move(place)](const grpc::Status& status,
+                                                         const std::string& provider) mutable {
+           place.reset();
+           call.target = provider;
+           Close(call, status);
+         }});
+    const std::lock_guard guard(mutex_);
+    std::erase_if(upload_streams_, [](const auto& s) { return s.expired(); });
+    if (stopped_) {
+      stream->Abort(Stopping());
+    } else {
+      upload_streams_.push_back(stream);
+    }
+    return stream.get();  // it owns itself, as that of Compare does
+  }
+
   void Stop() {
     comparisons_.Stop();
     std::vector<std::weak_ptr<WatchStream>> streams;
@@ -258,6 +297,9 @@ class ValidationService::Impl {
       }
       for (const auto& weak : backup_streams_) {
         if (const auto backup = weak.lock()) backup->Abort(Stopping());
+      }
+      for (const auto& weak : upload_streams_) {
+        if (const auto upload = weak.lock()) upload->Abort(Stopping());
       }
     }
     for (const auto& weak : streams) {
@@ -472,6 +514,7 @@ class ValidationService::Impl {
   Access* const access_;
   ClientLimits* const limits_;
   Store* const store_;
+  UserKernels* const kernels_;
 
   std::mutex mutex_;
   v1::ServerInfo info_;                              // mutex_
@@ -482,11 +525,13 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<BackupStream>> backup_streams_;  // mutex_; some have ended
 
   std::vector<std::weak_ptr<ExternalStream>> external_streams_;  // mutex_; some have ended
+  std::vector<std::weak_ptr<UploadStream>> upload_streams_;      // mutex_; some have ended
 
-  TaskThread backups_{1};                    // one copy of the store; another may wait
-  TaskThread writes_{kMostCallsWaiting};     // plans and commits
-  TaskThread long_work_{kMostCallsWaiting};  // calls that wait for a device or read many files
-  TaskThread pump_;                          // reads the streams of WatchJob
+  TaskThread compiles_{kMostCompilesWaiting};  // users' kernels
+  TaskThread backups_{1};                      // one copy of the store; another may wait
+  TaskThread writes_{kMostCallsWaiting};       // plans and commits
+  TaskThread long_work_{kMostCallsWaiting};    // calls that wait for a device or read many files
+  TaskThread pump_;                            // reads the streams of WatchJob
   Comparisons comparisons_;
   std::jthread stall_thread_;  // last: stopped and joined before what it uses ends
 };
@@ -682,6 +727,11 @@ grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
 grpc::ServerWriteReactor<v1::BackupStoreResponse>* ValidationService::BackupStore(
     grpc::CallbackServerContext* context, const v1::BackupStoreRequest*) {
   return impl_->Backup({context, "BackupStore"});
+}
+
+grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>*
+ValidationService::UploadKernel(grpc::CallbackServerContext* context) {
+  return impl_->Upload({context, "UploadKernel"});
 }
 
 }  // namespace assay::server

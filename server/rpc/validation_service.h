@@ -16,6 +16,7 @@
 #include "server/auth/access.h"
 #include "server/auth/client_limits.h"
 #include "server/jobs/job_manager.h"
+#include "server/kernels/user_kernels.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/compare_stream.h"
 #include "server/worker/executor.h"
@@ -32,6 +33,8 @@ struct ServiceOptions {
   // The answer of GetServerInfo. The service fills in draining, default_case_deadline and
   // max_cases_per_job from the manager.
   v1::ServerInfo info;
+  // Where users' kernels go; null: UploadKernel is UNIMPLEMENTED. Must outlive the service.
+  UserKernels* kernels = nullptr;
   // What BackupStore copies; null: it is UNIMPLEMENTED. Must outlive the service.
   Store* store = nullptr;
   // How fast the tensors of a comparison must come.
@@ -104,6 +107,8 @@ class ValidationService : public v1::ValidationService::CallbackService {
                                              v1::CompareBaselinesResponse*) override;
   grpc::ServerWriteReactor<v1::BackupStoreResponse>* BackupStore(
       grpc::CallbackServerContext*, const v1::BackupStoreRequest*) override;
+  grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>* UploadKernel(
+      grpc::CallbackServerContext*) override;
 
  private:
   class Impl;

@@ -15,6 +15,7 @@
 #include "server/store/store_file.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_writer.h"
+#include "server/store/user_kernels_named.h"
 #include "server/store/write_queue.h"
 
 namespace assay::server {
@@ -108,6 +109,12 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) override {
     const std::lock_guard guard(reader_mutex_);
     return reader_->ResultIndices(name);
+  }
+  absl::StatusOr<std::set<std::string>> UserKernels() override {
+    // A connection of its own: nobody waits while all specs are read.
+    absl::StatusOr<std::unique_ptr<Database>> reading = OpenStoreReader(folder_);
+    if (!reading.ok()) return reading.status();
+    return ReadUserKernels(**reading);
   }
   absl::StatusOr<StoreSize> Size() override {
     const std::lock_guard guard(reader_mutex_);

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -172,6 +173,9 @@ class Store {
   virtual absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() = 0;
   virtual absl::StatusOr<std::vector<DevicePlan>> Plans(std::string_view name) = 0;
   virtual absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) = 0;
+
+  // The users' kernels that kept jobs name, "user/3fa9c1d2e4b0". It reads the spec of every job.
+  virtual absl::StatusOr<std::set<std::string>> UserKernels() = 0;
 
   // Baselines, by their whole names; writes wait until they are durable. `before`: a
   // position, 0 from the newest.

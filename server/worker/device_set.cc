@@ -197,6 +197,7 @@ std::unique_ptr<CaseExecutor> Supervise(const DiscoverOptions& options,
     s.on_restart = [id, tell = options.on_restart](std::string_view reason) { tell(id, reason); };
   }
   s.on_change = options.on_change;
+  s.kernel_file = options.kernel_file;
   return MakeSupervisor(std::move(s));
 }
 

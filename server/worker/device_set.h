@@ -28,6 +28,7 @@ struct DiscoverOptions {
   std::string state_dir;  // folder that keeps measured ceilings; empty: none
   // How the workers are contained. `worker` and `accelerators` are filled in here.
   ContainmentOptions containment;
+  std::function<std::string(std::string_view provider)> kernel_file;  // as SupervisorOptions'
   std::function<void(std::string_view device, std::string_view reason)> on_restart;
   std::function<void(const v1::Device&)> on_change;
 };

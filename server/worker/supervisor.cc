@@ -49,6 +49,12 @@ v1::Finding Replaced(const Death& death) {
   return finding;
 }
 
+// Whether the death of a worker says something of its device. Planted kernels die on purpose, and
+// nobody knows what a user's kernel does.
+bool SpeaksAgainstDevice(const v1::CaseSpec& spec) {
+  return !IsPlanted(spec.provider()) && !IsUserKernel(spec.provider());
+}
+
 class Supervisor final : public CaseExecutor {
  public:
   explicit Supervisor(SupervisorOptions options)
@@ -140,6 +146,9 @@ class Supervisor final : public CaseExecutor {
 
   Profile ProfileCase(Profiler profiler, const v1::CaseSpec& spec, absl::Duration limit,
                       const CancelToken& cancel) override {
+    if (IsUserKernel(spec.provider())) {
+      return {.counters = {}, .note = Cat(Name(profiler), ": a user's kernel is not profiled")};
+    }
     if (!keeper_.turn().LockUnless(&cancel)) {
       return {.counters = {}, .note = Cat(Name(profiler), ": cancelled")};
     }
@@ -202,6 +211,13 @@ class Supervisor final : public CaseExecutor {
   v1::CaseResult CancelledBefore(const v1::CaseSpec& spec) const {
     return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_SKIPPED,
                             MakeFinding(v1::REASON_CANCELLED, "cancelled before it began"));
+  }
+
+  v1::CaseResult KernelIsGone(const v1::CaseSpec& spec) const {
+    return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_UNSUPPORTED,
+                            MakeFinding(v1::REASON_UNSUPPORTED,
+                                        "the daemon does not have the kernel any more; send its "
+                                        "file again (assay run … --kernel FILE)"));
   }
 
   absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
@@ -292,6 +308,10 @@ class Supervisor final : public CaseExecutor {
     worker::v1::RunCaseRequest request;
     *request.mutable_spec() = spec;
     request.set_index(index);
+    if (IsUserKernel(spec.provider())) {
+      if (options_.kernel_file) request.set_kernel_file(options_.kernel_file(spec.provider()));
+      if (request.kernel_file().empty()) return KernelIsGone(spec);
+    }
     for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;
     keeper_.TakeRefused();
@@ -312,7 +332,7 @@ class Supervisor final : public CaseExecutor {
       if (!response.device_lost().empty()) {
         Death death = keeper_.Bury(CallEnd::kDeviceLost, limit);
         Append(death.finding.mutable_message(), ": ", response.device_lost());
-        death.planted = IsPlanted(spec.provider());
+        death.planted = !SpeaksAgainstDevice(spec);
         death.counts = !death.planted && !beside_others;
         keeper_.RecordDeath(death);
         ahead.alone_below =
@@ -372,7 +392,7 @@ class Supervisor final : public CaseExecutor {
     Death death = keeper_.Bury(end, limit);
     const int at = place(death.turn);
     if (at > 0) keeper_.Answered([](v1::Device&) {});  // the cases before it
-    death.planted = IsPlanted(own_spec(at).provider());
+    death.planted = !SpeaksAgainstDevice(own_spec(at));
     // How long a case may take is its client's word, and says nothing of the device:
     // one that hangs by itself fails at starting the next worker. What happens beside others
     // is seen again alone.

@@ -32,6 +32,8 @@ struct SupervisorOptions {
   v1::Device device;
   std::vector<v1::Kernel> kernels;
   bool shares_launches = false;
+  // The path of the library of a user's kernel, "user/…"; empty: the daemon has none. May be empty.
+  std::function<std::string(std::string_view provider)> kernel_file;
   // Called when a worker died or was killed, except by a planted kernel. The reason is crash, exit,
   // timeout, memory, cancelled, idle or start.
   std::function<void(std::string_view reason)> on_restart;

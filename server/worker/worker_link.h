@@ -49,7 +49,7 @@ struct Death {
   v1::Finding finding;              // "worker killed by SIGSEGV (…) in the kernel under test"
   std::string_view restart_reason;  // of the counter: the finding's, exit, idle, start
   bool counts = true;               // towards quarantine
-  bool planted = false;             // a kernel under test that dies on purpose
+  bool planted = false;             // the kernel under test was a planted or a user's
   int turn = 0;                     // whose it was, and who was suspected before; PhasePage
   std::uint32_t suspects = 0;
 };

@@ -153,6 +153,15 @@ TEST_F(ClientLimitsTest, AJobOfMoreCasesThanAMinuteIsTakenOnceAndPaidFor) {
   EXPECT_TRUE(limits_->AdmitJob("a", 1000).ok());
 }
 
+TEST_F(ClientLimitsTest, UploadsAreCountedForEachClientUntilTheyEnd) {
+  Make({.uploads = 1});
+  Place place = *limits_->AdmitUpload("a");
+  EXPECT_EQ(LimitOf(limits_->AdmitUpload("a").status()), "client-max-uploads");
+  EXPECT_TRUE(limits_->AdmitUpload("b").ok()) << "another client has its own";
+  place.reset();
+  EXPECT_TRUE(limits_->AdmitUpload("a").ok());
+}
+
 using Connection = ClientLimits::Connection;
 
 TEST_F(ClientLimitsTest, CallsOfAConnectionBeyondTheLimitAreRefusedUntilThereIsRoom) {

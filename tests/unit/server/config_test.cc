@@ -247,5 +247,24 @@ TEST(ConfigTest, WhatWorkersMayReadIsAbsoluteAndContainmentIsAskedForOnce) {
   EXPECT_FALSE(parse({"--require-containment", "--no-containment"}).ok());
 }
 
+TEST(ConfigTest, UsersKernelsAreNamedByTheirForm) {
+  const auto parse = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "assayd");
+    return ParseArguments(static_cast<int>(words.size()), words.data(), "1");
+  };
+  EXPECT_THAT(parse({})->config.user_kernels, ElementsAre("none"));
+  const auto both =
+      parse({"--user-kernels", "library,source", "--user-kernel-dirs", "/opt/a,/opt/b"});
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_THAT(both->config.user_kernels, ElementsAre("library", "source"));
+  EXPECT_THAT(both->config.user_kernel_dirs, ElementsAre("/opt/a", "/opt/b"));
+  for (const char* wrong : {"sauce", "none,library", "code-object", ","}) {
+    EXPECT_FALSE(parse({"--user-kernels", wrong}).ok()) << wrong;
+  }
+  EXPECT_FALSE(parse({"--user-kernel-dirs", "/opt"}).ok()) << "no library is taken";
+  EXPECT_FALSE(parse({"--user-kernels", "source", "--user-kernel-dirs", "/opt"}).ok());
+  EXPECT_FALSE(parse({"--user-kernels", "library", "--user-kernel-dirs", "opt"}).ok());
+}
+
 }  // namespace
 }  // namespace assay::server

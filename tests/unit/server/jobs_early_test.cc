@@ -62,6 +62,7 @@ class HeldStore final : public Store {
                                                       int limit) override {
     return store_->Results(name, from, limit);
   }
+  absl::StatusOr<std::set<std::string>> UserKernels() override { return store_->UserKernels(); }
   absl::StatusOr<StoreSize> Size() override { return store_->Size(); }
   absl::Status GiveBack(std::int64_t bytes) override { return store_->GiveBack(bytes); }
   absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() override {

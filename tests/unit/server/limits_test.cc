@@ -20,6 +20,7 @@
 #include "server/plan/spec_check.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/request_parsing.h"
+#include "server/rpc/upload_stream.h"
 #include "server/telemetry/monitor.h"
 #include "tests/unit/api_comments.h"
 #include "tests/unit/server/jobs_fixture.h"
@@ -227,6 +228,8 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfRequests() {
       {"CompareHeader.inputs tensors", UpTo(kMostInputs)},
       {"CompareHeader.split_k default", Is(1)},
       {"TensorChunk.data bytes", UpTo(kMostPieceBytes)},
+      {"KernelHeader.file_name bytes", UpTo(kMostKernelNameBytes)},
+      {"UploadKernelRequest.chunk bytes", UpTo(kMostChunkBytes)},
       {"Device.telemetry seconds", UpTo(absl::ToDoubleSeconds(TelemetryOptions().stale))},
   };
   for (const char* request :

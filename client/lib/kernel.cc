@@ -1,0 +1,110 @@
+#include "client/lib/kernel.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/lib/text.h"
+
+namespace assay::client {
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+// Long enough for a slow line and for a compiler's whole time.
+constexpr absl::Duration kUploadDeadline = absl::Minutes(10);
+constexpr std::string_view kOnNode = "node:";
+
+constexpr std::pair<std::string_view, v1::KernelForm> kForms[] = {
+    {".so", v1::KERNEL_FORM_LIBRARY}, {".c", v1::KERNEL_FORM_C},     {".cc", v1::KERNEL_FORM_CXX},
+    {".cpp", v1::KERNEL_FORM_CXX},    {".cxx", v1::KERNEL_FORM_CXX},
+};
+constexpr std::string_view kLater[] = {".cu", ".hip", ".ptx", ".cubin", ".hsaco"};
+
+absl::StatusOr<v1::KernelForm> FormOf(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::size_t dot = name.rfind('.');
+  const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
+  for (const auto& [known, form] : kForms) {
+    if (ending == known) return form;
+  }
+  if (std::find(std::begin(kLater), std::end(kLater), ending) != std::end(kLater)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel: ", path, ": this version of Assay takes no ", ending,
+                     " files yet; it takes libraries (.so), C (.c) and C++ (.cc, .cpp, .cxx)"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("kernel: must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), "
+                   "node:/PATH/LIB.so or user/HASH, got \"",
+                   path, "\""));
+}
+
+}  // namespace
+
+absl::StatusOr<KernelChoice> ParseKernel(const std::string& text) {
+  KernelChoice choice;
+  if (absl::StartsWith(text, "user/")) {
+    choice.provider = text;
+    return choice;
+  }
+  std::string& path = absl::StartsWith(text, View(kOnNode)) ? choice.node_path : choice.file;
+  path = &path == &choice.node_path ? text.substr(kOnNode.size()) : text;
+  const absl::StatusOr<v1::KernelForm> form = FormOf(path);
+  if (!form.ok()) return form.status();
+  choice.form = *form;
+  return choice;
+}
+
+std::string FileNameOf(const KernelChoice& kernel) {
+  const std::string& path = kernel.file.empty() ? kernel.node_path : kernel.file;
+  return path.substr(path.rfind('/') + 1);
+}
+
+grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
+                          absl::FunctionRef<void(const std::string&)> line,
+                          v1::UserKernel* result) {
+  std::string bytes;
+  v1::UploadKernelRequest request;
+  v1::KernelHeader& header = *request.mutable_header();
+  header.set_form(kernel.form);
+  header.set_node_path(kernel.node_path);
+  if (!kernel.file.empty()) {
+    std::ifstream file(kernel.file, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (!file) {
+      return {grpc::StatusCode::INVALID_ARGUMENT,
+              absl::StrCat("kernel: cannot read ", kernel.file)};
+    }
+    bytes = std::move(text).str();
+    if (bytes.empty()) {
+      return {grpc::StatusCode::INVALID_ARGUMENT,
+              absl::StrCat("kernel: ", kernel.file, " is empty")};
+    }
+    header.set_file_name(FileNameOf(kernel));
+    header.set_size_bytes(static_cast<std::int64_t>(bytes.size()));
+  }
+  grpc::ClientContext call;
+  SetDeadline(call, kUploadDeadline);
+  const auto stream = connection.stub().UploadKernel(&call);
+  bool open = stream->Write(request);
+  for (std::size_t at = 0; at < bytes.size() && open; at += kChunk) {
+    request.set_chunk(bytes.substr(at, kChunk));
+    open = stream->Write(request);
+  }
+  stream->WritesDone();
+  v1::UploadKernelResponse response;
+  while (stream->Read(&response)) {
+    if (response.has_kernel()) {
+      *result = response.kernel();
+    } else {
+      line(response.log_line());
+    }
+  }
+  return stream->Finish();
+}
+
+}  // namespace assay::client

@@ -1,0 +1,38 @@
+// A user's own kernel: what --kernel names, and how the file gets to a daemon.
+#ifndef ASSAY_CLIENT_LIB_KERNEL_H_
+#define ASSAY_CLIENT_LIB_KERNEL_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "assay/v1/user_kernel.pb.h"
+#include "client/lib/connection.h"
+#include "grpcpp/support/status.h"
+
+namespace assay::client {
+
+// What --kernel says. Exactly one of the three members is set.
+struct KernelChoice {
+  std::string provider{};   // "user/3fa9c1d2e4b0": the daemon has it already
+  std::string node_path{};  // of a library on the daemon's node
+  std::string file{};       // a file here
+  v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // unless `provider` is set
+};
+
+// Reads the text of --kernel: a file by its name, "user/3fa9c1d2e4b0" or "node:/PATH/LIB.so".
+// INVALID_ARGUMENT says which files can be sent.
+absl::StatusOr<KernelChoice> ParseKernel(const std::string& text);
+
+// The name of the file without its folders: "my_gemm.c".
+std::string FileNameOf(const KernelChoice& kernel);
+
+// Sends the kernel, and waits until the daemon has compiled and kept it. `line` gets each line of
+// the compiler. INVALID_ARGUMENT if the file cannot be read; else as UploadKernel.
+grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
+                          absl::FunctionRef<void(const std::string&)> line, v1::UserKernel* result);
+
+}  // namespace assay::client
+
+#endif  // ASSAY_CLIENT_LIB_KERNEL_H_

@@ -1,0 +1,243 @@
+#include "server/kernels/compiler.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/time/clock.h"
+#include "google/rpc/error_details.pb.h"
+#include "kernels/text/cat.h"
+#include "server/base/error_info.h"
+#include "server/containment/containment.h"
+#include "server/kernels/compiler_log.h"
+#include "server/process/process.h"
+
+namespace assay::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How long a compiler that was killed may take to be gone.
+constexpr absl::Duration kReapDeadline = absl::Seconds(10);
+constexpr int kPollMilliseconds = 50;
+
+// Sets the limits before the compiler begins, and goes to the source's folder, so that messages
+// have the author's name of the file.
+constexpr char kScript[] =
+    "ulimit -c 0 && ulimit -t \"$1\" && ulimit -v \"$2\" && ulimit -f \"$3\" && cd \"$4\" && "
+    "shift 4 && exec \"$@\"";
+
+const char* CompilerOf(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_C ? "/usr/bin/cc" : "/usr/bin/c++";
+}
+
+std::vector<std::string> Flags(const CompilerOptions& options, v1::KernelForm form) {
+  std::vector<std::string> flags = {"-O3",
+                                    "-march=native",
+                                    "-fopenmp",
+                                    "-shared",
+                                    "-fPIC",
+                                    "-Wall",
+                                    "-fmax-errors=20",
+                                    "-fdiagnostics-color=never",
+                                    "-fmessage-length=0",
+                                    "-Wl,-z,defs"};
+  flags.emplace_back(form == v1::KERNEL_FORM_C ? "-std=gnu17" : "-std=gnu++20");
+  if (!options.include_folder.empty()) flags.push_back(Cat("-I", options.include_folder));
+  return flags;
+}
+
+absl::Status SourceError(const std::string& text) {
+  absl::Status status =
+      WithReason(absl::InvalidArgumentError(text), v1::ERROR_REASON_KERNEL_SOURCE);
+  google::rpc::BadRequest bad;
+  google::rpc::BadRequest::FieldViolation& violation = *bad.add_field_violations();
+  violation.set_field("kernel");
+  violation.set_description(text);
+  Attach(bad, status);
+  return status;
+}
+
+// The containment of one compile. FAILED_PRECONDITION if the node cannot keep a compiler from the
+// rest of its files.
+absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& options,
+                                                     const char* compiler) {
+  ContainmentOptions contained;
+  contained.worker = compiler;
+  contained.compiler = true;
+  if (!options.include_folder.empty()) contained.readable = {options.include_folder};
+  contained.forbidden = options.forbidden;
+  std::unique_ptr<Containment> containment = Containment::Make(contained);
+  for (const Measure& measure : containment->measures()) {
+    if (measure.name != kLandlock || measure.applied) continue;
+    return absl::FailedPreconditionError(
+        Cat("this node cannot keep a compiler from its other files, so it compiles no kernels (",
+            measure.detail, "); send a library instead"));
+  }
+  if (containment->folder().empty()) {
+    return absl::FailedPreconditionError(
+        "this node has no folder for temporary files, so it compiles no kernels; send a library");
+  }
+  return containment;
+}
+
+// Moves what is in the file to `to`, if it is a plain file that is small enough.
+absl::Status TakeLibrary(const std::string& from, const Compile& compile, std::int64_t most) {
+  const int in = open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (in < 0) return absl::InternalError("the compiler ended well and left no library");
+  const absl::Cleanup close_in = [in] { close(in); };
+  struct stat found {};
+  if (fstat(in, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > most) {
+    return SourceError(Cat(compile.file_name, ": the library would have ", found.st_size,
+                           " bytes; at most ", most, " are allowed"));
+  }
+  const int out =
+      open(compile.library.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (out < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
+  const absl::Cleanup close_out = [out] { close(out); };
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t n = read(in, buffer.data(), buffer.size());
+    if (n < 0) return absl::ErrnoToStatus(errno, Cat("cannot read ", from));
+    if (n == 0) break;
+    for (ssize_t done = 0; done < n;) {
+      const ssize_t wrote = write(out, buffer.data() + done, static_cast<std::size_t>(n - done));
+      if (wrote < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
+      done += wrote;
+    }
+  }
+  if (fsync(out) != 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
+  return absl::OkStatus();
+}
+
+// Why a compile was ended before its compiler ended.
+enum class Ended { kByItself, kDeadline, kCancelled };
+
+// Reads the compiler's output until it ends or its time is over; then it is killed.
+Ended ReadOutput(int pipe, absl::Time deadline, const std::atomic<bool>* cancel,
+                 WorkerProcess& process, CompilerLog& log) {
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const bool cancelled = cancel != nullptr && cancel->load();
+    if (cancelled || absl::Now() >= deadline) {
+      process.Kill();
+      return cancelled ? Ended::kCancelled : Ended::kDeadline;
+    }
+    pollfd fd{pipe, POLLIN, 0};
+    if (poll(&fd, 1, kPollMilliseconds) <= 0) continue;
+    const ssize_t n = read(pipe, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return Ended::kByItself;
+    log.Take({buffer.data(), static_cast<std::size_t>(n)});
+  }
+}
+
+absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
+                         Containment& containment, const std::string& out, CompilerLog& log) {
+  const std::string in = Cat(containment.folder(), "/in");
+  ProcessOptions process_options;
+  process_options.path = "/bin/sh";
+  process_options.args = {"-c",
+                          kScript,
+                          "sh",
+                          Cat(absl::ToInt64Seconds(options.limit) + 1),
+                          Cat(options.memory_bytes >> 10),
+                          Cat(2 * (options.library_bytes >> 9)),
+                          in,
+                          CompilerOf(compile.form)};
+  for (std::string& flag : Flags(options, compile.form)) process_options.args.push_back(flag);
+  process_options.args.insert(process_options.args.end(),
+                              {"-x", compile.form == v1::KERNEL_FORM_C ? "c" : "c++",
+                               compile.file_name, "-x", "none", "-o", out, "-lm"});
+  process_options.environment = containment.environment();
+  process_options.environment.emplace_back("LC_ALL=C");
+  process_options.with_channel = false;
+  process_options.containment = &containment;
+  int pipe[2];
+  if (pipe2(pipe, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe for a compiler");
+  const absl::Cleanup close_pipe = [&] { close(pipe[0]); };
+  process_options.output_fd = pipe[1];
+  const absl::Time deadline = absl::Now() + options.limit;
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(process_options);
+  close(pipe[1]);
+  if (!process.ok()) return process.status();
+  const Ended ended = ReadOutput(pipe[0], deadline, compile.cancel, **process, log);
+  const std::optional<ExitCause> cause =
+      (*process)->Wait(std::max(deadline, absl::Now() + kReapDeadline));
+  log.End();
+  if (ended == Ended::kCancelled) return absl::CancelledError("the client has left");
+  if (ended == Ended::kDeadline) {
+    return SourceError(Cat(compile.file_name, ": the compiler took longer than ",
+                           absl::FormatDuration(options.limit)));
+  }
+  if (!cause) return absl::InternalError("the compiler does not end");
+  if (cause->signal == 0 && cause->status == 0) return absl::OkStatus();
+  const std::string said = log.Summary();
+  return SourceError(said.empty() ? Cat(compile.file_name, ": the compiler ", cause->Text())
+                                  : said);
+}
+
+}  // namespace
+
+absl::Status CompileKernel(const CompilerOptions& options, const Compile& compile) {
+  const char* compiler = CompilerOf(compile.form);
+  if (access(compiler, X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        Cat("this node has no compiler ", compiler,
+            ", so it compiles no kernels; install gcc and g++ there, or send a library"));
+  }
+  absl::StatusOr<std::unique_ptr<Containment>> containment = Contain(options, compiler);
+  if (!containment.ok()) return containment.status();
+  const std::string folder = (*containment)->folder();
+  const std::string out = Cat(folder, "/out/kernel.so");
+  std::error_code error;
+  fs::create_directory(Cat(folder, "/in"), error);
+  fs::create_directory(Cat(folder, "/out"), error);
+  fs::copy_file(compile.source, Cat(folder, "/in/", compile.file_name), error);
+  if (error) return absl::InternalError(Cat("cannot write ", folder, "/in: ", error.message()));
+  CompilerLog log(compile.file_name, options.log_bytes, compile.log);
+  if (absl::Status s = RunCompiler(options, compile, **containment, out, log); !s.ok()) return s;
+  return TakeLibrary(out, compile, options.library_bytes);
+}
+
+namespace {
+
+std::string StampOf(const std::string& path) {
+  std::error_code error;
+  const fs::path file = fs::canonical(path, error);
+  struct stat found {};
+  if (error || stat(file.c_str(), &found) != 0) return Cat(path, " absent\n");
+  return Cat(file.string(), " ", found.st_size, " ", found.st_mtim.tv_sec, ".",
+             found.st_mtim.tv_nsec, "\n");
+}
+
+}  // namespace
+
+std::string Toolchain(const CompilerOptions& options, v1::KernelForm form) {
+  std::string text = StampOf(CompilerOf(form));
+  for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");
+  Append(&text, "\n", StampOf(Cat(options.include_folder, "/assay/kernel.h")));
+  // -march=native: the first processor's model and features.
+  std::ifstream cpus("/proc/cpuinfo");
+  for (std::string line; std::getline(cpus, line) && !line.empty();) {
+    if (line.starts_with("model name") || line.starts_with("flags") ||
+        line.starts_with("Features")) {
+      Append(&text, line, "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace assay::server

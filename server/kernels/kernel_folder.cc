@@ -1,0 +1,206 @@
+#include "server/kernels/kernel_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "google/protobuf/util/json_util.h"
+#include "kernels/text/cat.h"
+#include "server/base/case_spec.h"
+#include "server/base/log.h"
+#include "server/base/request_errors.h"
+
+namespace assay::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kAbout = "/about.json";
+constexpr std::string_view kToolchain = "/toolchain";
+constexpr std::string_view kLibrary = "/kernel.so";
+
+bool IsId(std::string_view text) {
+  return text.size() == kKernelIdLength && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+absl::Status Cannot(std::string_view what, const std::string& path) {
+  const int error = errno;
+  absl::Status status = absl::ErrnoToStatus(error, Cat("cannot ", what, " ", path));
+  return error == ENOSPC || error == EDQUOT ? absl::ResourceExhaustedError(status.message())
+                                            : absl::InternalError(status.message());
+}
+
+absl::Status Sync(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return Cannot("open", path);
+  const bool synced = fsync(fd) == 0;
+  close(fd);
+  return synced ? absl::OkStatus() : Cannot("write", path);
+}
+
+absl::Status WriteSynced(const std::string& path, std::string_view text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return Cannot("make", path);
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  close(fd);
+  return written ? absl::OkStatus() : Cannot("write", path);
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::int64_t BytesIn(const std::string& folder) {
+  std::int64_t bytes = 0;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::uintmax_t size = entry.file_size(error);
+    if (!error) bytes += static_cast<std::int64_t>(size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<std::string> KernelIdOf(std::string_view provider) {
+  if (!IsUserKernel(provider)) return std::nullopt;
+  const std::string_view id = provider.substr(provider.find('/') + 1);
+  return IsId(id) ? std::optional<std::string>(id) : std::nullopt;
+}
+
+absl::StatusOr<std::unique_ptr<KernelFolder>> KernelFolder::Open(KernelFolderOptions options) {
+  std::unique_ptr<KernelFolder> folder(new KernelFolder(std::move(options)));
+  const std::string& path = folder->options_.path;
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return Cannot("make", path);
+  // An earlier mask of the process must not leave it open to others.
+  if (chmod(path.c_str(), 0700) != 0) return Cannot("close to other users", path);
+  folder->Load();
+  return folder;
+}
+
+void KernelFolder::Load() {
+  std::vector<fs::path> broken;
+  std::error_code error;
+  for (const fs::directory_entry& found : fs::directory_iterator(options_.path, error)) {
+    const std::string id = found.path().filename().string();
+    const std::string path = found.path().string();
+    Entry entry;
+    std::error_code no_library;
+    const bool whole =
+        IsId(id) && fs::is_regular_file(Cat(path, kLibrary), no_library) &&
+        google::protobuf::util::JsonStringToMessage(ReadAll(Cat(path, kAbout)), &entry.kernel)
+            .ok() &&
+        std::string_view(entry.kernel.sha256()).substr(0, kKernelIdLength) == id;
+    if (!whole) {
+      broken.push_back(found.path());
+      continue;
+    }
+    entry.toolchain = ReadAll(Cat(path, kToolchain));
+    entry.bytes = BytesIn(path);
+    entry.used = fs::last_write_time(Cat(path, kAbout), error);
+    entries_[id] = std::move(entry);
+  }
+  for (const fs::path& path : broken) {
+    fs::remove_all(path, error);
+    Log(LogLevel::kInfo, "kernel.half_written_removed", {{"path", path.string()}});
+  }
+}
+
+absl::StatusOr<std::string> KernelFolder::NewFolder() {
+  std::string path = Cat(options_.path, "/new-XXXXXX");
+  if (mkdtemp(path.data()) == nullptr) return Cannot("make a folder in", options_.path);
+  return path;
+}
+
+void KernelFolder::Discard(const std::string& folder) {
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+}
+
+absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {
+  const auto fits = [&] {
+    std::int64_t count = 1, sum = bytes;
+    for (const auto& [other, entry] : entries_) {
+      if (other == id) continue;
+      ++count;
+      sum += entry.bytes;
+    }
+    return (options_.most_count <= 0 || count <= options_.most_count) &&
+           (options_.most_bytes <= 0 || sum <= options_.most_bytes);
+  };
+  if (fits()) return absl::OkStatus();
+  std::set<std::string> named;
+  if (options_.named) {
+    absl::StatusOr<std::set<std::string>> asked = options_.named();
+    if (!asked.ok()) return asked.status();
+    named = *std::move(asked);
+  }
+  while (!fits()) {
+    auto oldest = entries_.end();
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->first == id || named.contains(it->second.kernel.provider())) continue;
+      if (oldest == entries_.end() || it->second.used < oldest->second.used) oldest = it;
+    }
+    if (oldest == entries_.end()) {
+      return WithRetry(absl::ResourceExhaustedError(Cat(
+                           "there is no room for another kernel: kept jobs name the ", named.size(),
+                           " that are here; delete jobs, or the daemon's operator can raise "
+                           "--user-kernels-keep-bytes and --user-kernels-keep")),
+                       absl::Minutes(1));
+    }
+    Discard(PathOf(oldest->first));
+    Log(LogLevel::kInfo, "kernel.removed", {{"kernel", oldest->second.kernel.provider()}});
+    entries_.erase(oldest);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelFolder::Put(const std::string& folder, const v1::UserKernel& kernel,
+                               const std::string& toolchain) {
+  const std::string id = kernel.sha256().substr(0, kKernelIdLength);
+  std::string about;
+  if (!google::protobuf::util::MessageToJsonString(kernel, &about).ok()) {
+    return absl::InternalError("a kernel cannot be described");
+  }
+  if (absl::Status s = WriteSynced(Cat(folder, kAbout), about); !s.ok()) return s;
+  if (!toolchain.empty()) {
+    if (absl::Status s = WriteSynced(Cat(folder, kToolchain), toolchain); !s.ok()) return s;
+  }
+  if (absl::Status s = Sync(Cat(folder, kLibrary)); !s.ok()) return s;
+  if (absl::Status s = Sync(folder); !s.ok()) return s;
+  Entry entry{kernel, toolchain, BytesIn(folder), fs::file_time_type::clock::now()};
+  const std::lock_guard lock(mutex_);
+  if (absl::Status s = MakeRoom(id, entry.bytes); !s.ok()) return s;
+  // A library that was compiled anew takes the place of the old one. A process that has the old one
+  // open keeps it.
+  if (entries_.erase(id) > 0) Discard(PathOf(id));
+  if (rename(folder.c_str(), PathOf(id).c_str()) != 0) return Cannot("rename", folder);
+  entries_[id] = std::move(entry);
+  return Sync(options_.path);
+}
+
+std::optional<KernelFolder::Kept> KernelFolder::Find(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return std::nullopt;
+  found->second.used = fs::file_time_type::clock::now();
+  std::error_code ignored;
+  fs::last_write_time(Cat(PathOf(id), kAbout), found->second.used, ignored);
+  return Kept{found->second.kernel, Cat(PathOf(id), kLibrary), found->second.toolchain};
+}
+
+}  // namespace assay::server

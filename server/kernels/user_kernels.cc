@@ -1,0 +1,271 @@
+#include "server/kernels/user_kernels.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <span>
+#include <sstream>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/escaping.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "google/rpc/error_details.pb.h"
+#include "kernels/ops/field.h"
+#include "kernels/providers/provider.h"
+#include "kernels/providers/user/check_library.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/visible.h"
+#include "server/base/case_spec.h"
+#include "server/base/error_info.h"
+#include "server/base/request_errors.h"
+#include "server/kernels/compiler_log.h"
+#include "server/kernels/node_file.h"
+
+namespace assay::server {
+namespace {
+
+constexpr std::string_view kSetting = "user-kernels";
+
+absl::Status BadHeader(std::string_view field, std::string message) {
+  return BadRequestError({{Cat("header.", field), std::move(message)}});
+}
+
+// FAILED_PRECONDITION, reason USER_KERNELS_OFF.
+absl::Status Off(const std::string& message) {
+  absl::Status status = absl::FailedPreconditionError(message);
+  google::rpc::ErrorInfo info;
+  info.set_domain(kErrorDomain);
+  info.set_reason(std::string(Word(v1::ERROR_REASON_USER_KERNELS_OFF)));
+  (*info.mutable_metadata())["setting"] = std::string(kSetting);
+  Attach(info, status);
+  return status;
+}
+
+bool IsSource(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX;
+}
+
+// The name stands in messages, and the compiler gets it as a file of its folder.
+absl::Status CheckFileName(const std::string& name) {
+  if (name.empty() || name.size() > kMostKernelNameBytes) {
+    return BadHeader("file_name",
+                     Cat("must have 1 to ", kMostKernelNameBytes, " bytes, got ", name.size()));
+  }
+  if (FindControl(name) != name.npos) {
+    return BadHeader("file_name", "must hold no control characters");
+  }
+  if (name.find('/') != name.npos || name.starts_with('-') || name.starts_with('.') ||
+      name.starts_with('@')) {
+    return BadHeader("file_name", Cat("must be the name of a file without folders, and begin with "
+                                      "neither '-' nor '.' nor '@', got \"",
+                                      name, "\""));
+  }
+  return absl::OkStatus();
+}
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// The bytes of the file, for a look at them.
+std::string BytesOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+absl::Status CheckFile(const std::string& path, const std::string& file_name) {
+  const std::string bytes = BytesOf(path);
+  const absl::Status status = CheckLibrary(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  if (status.ok()) return status;
+  return BadRequestError({{"kernel", Cat(file_name, ": ", status.message())}});
+}
+
+}  // namespace
+
+KernelUpload::KernelUpload(KernelFolder& folder, std::string path)
+    : folder_(folder), path_(std::move(path)), digest_(EVP_MD_CTX_new()) {
+  EVP_DigestInit_ex(digest_, EVP_sha256(), nullptr);
+}
+
+KernelUpload::~KernelUpload() {
+  if (file_ >= 0) close(file_);
+  EVP_MD_CTX_free(digest_);
+  folder_.Discard(path_);  // Put has renamed it if the kernel was kept
+}
+
+absl::Status KernelUpload::Append(std::string_view bytes) {
+  taken_ += static_cast<std::int64_t>(bytes.size());
+  if (taken_ > kernel_.size_bytes()) {
+    return BadHeader("size_bytes", Cat("is ", kernel_.size_bytes(), ", and more bytes came"));
+  }
+  EVP_DigestUpdate(digest_, bytes.data(), bytes.size());
+  while (!bytes.empty()) {
+    const ssize_t n = write(file_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return absl::ResourceExhaustedError(
+          Cat("the daemon cannot write the file: ", absl::ErrnoToStatus(errno, "").message()));
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<UserKernels>> UserKernels::Open(UserKernelOptions options) {
+  std::unique_ptr<UserKernels> kernels(new UserKernels(std::move(options)));
+  if (!kernels->on()) return kernels;
+  absl::StatusOr<std::unique_ptr<KernelFolder>> folder =
+      KernelFolder::Open(kernels->options_.folder);
+  if (!folder.ok()) return folder.status();
+  kernels->folder_ = *std::move(folder);
+  return kernels;
+}
+
+absl::Status UserKernels::CheckForm(const v1::KernelHeader& header) const {
+  const bool library = header.form() == v1::KERNEL_FORM_LIBRARY;
+  if (!library && !IsSource(header.form())) {
+    return BadHeader("form", "must be a library, C or C++");
+  }
+  if (library ? options_.library : options_.source) return absl::OkStatus();
+  const char* word = library ? "library" : "source";
+  if (!on()) {
+    return Off(
+        Cat("this daemon takes no users' kernels; its operator can allow them with "
+            "`assayd --user-kernels ",
+            word, "`"));
+  }
+  return Off(Cat("this daemon takes no ", library ? "libraries" : "source",
+                 " of users' kernels; its operator can allow it with `assayd --user-kernels "
+                 "library,source`"));
+}
+
+absl::Status UserKernels::CheckHeader(const v1::KernelHeader& header) const {
+  if (!header.node_path().empty()) {
+    if (header.form() == v1::KERNEL_FORM_LIBRARY) return absl::OkStatus();
+    return BadHeader("node_path", "must be that of a library (.so)");
+  }
+  if (absl::Status s = CheckFileName(header.file_name()); !s.ok()) return s;
+  if (header.size_bytes() < 1) {
+    return BadHeader("size_bytes", Cat("must be at least 1, got ", header.size_bytes()));
+  }
+  if (header.size_bytes() > options_.most_bytes) {
+    return BadHeader("size_bytes", Cat("must be at most ", options_.most_bytes,
+                                       " (assayd "
+                                       "--user-kernel-bytes), got ",
+                                       header.size_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UserKernels::ReadNodeFile(const std::string& path, KernelUpload& upload) {
+  const absl::StatusOr<int> opened = OpenNodeFile(path, options_.node_folders);
+  if (!opened.ok()) return opened.status();
+  const int file = *opened;
+  const absl::Cleanup close_it = [file] { close(file); };
+  struct stat found {};
+  if (fstat(file, &found) != 0 || found.st_size < 1 || found.st_size > options_.most_bytes) {
+    return BadHeader("node_path", Cat("must be a file of 1 to ", options_.most_bytes,
+                                      " bytes, got ", found.st_size));
+  }
+  upload.kernel_.set_size_bytes(found.st_size);
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t n = read(file, buffer.data(), buffer.size());
+    if (n < 0) return absl::ErrnoToStatus(errno, Cat("cannot read ", path));
+    if (n == 0) return absl::OkStatus();
+    absl::Status s = upload.Append({buffer.data(), static_cast<std::size_t>(n)});
+    if (!s.ok()) return s;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::KernelHeader& header) {
+  if (absl::Status s = CheckForm(header); !s.ok()) return s;
+  if (absl::Status s = CheckHeader(header); !s.ok()) return s;
+  absl::StatusOr<std::string> path = folder_->NewFolder();
+  if (!path.ok()) return path.status();
+  std::unique_ptr<KernelUpload> upload(new KernelUpload(*folder_, *path));
+  const std::string file =
+      Cat(*path, header.form() == v1::KERNEL_FORM_LIBRARY ? "/kernel.so" : "/source");
+  upload->file_ = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (upload->file_ < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", file));
+  upload->kernel_.set_form(header.form());
+  upload->kernel_.set_file_name(header.file_name());
+  upload->kernel_.set_size_bytes(header.size_bytes());
+  if (!header.node_path().empty()) {
+    upload->kernel_.set_file_name(ShownText(BaseName(header.node_path())));
+    if (absl::Status s = ReadNodeFile(header.node_path(), *upload); !s.ok()) return s;
+  }
+  return upload;
+}
+
+absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
+                                                 const std::function<void(const std::string&)>& log,
+                                                 const std::atomic<bool>& cancel) {
+  v1::UserKernel& kernel = upload.kernel_;
+  if (upload.taken_ != kernel.size_bytes()) {
+    return BadHeader("size_bytes",
+                     Cat("is ", kernel.size_bytes(), ", and ", upload.taken_, " bytes came"));
+  }
+  std::array<unsigned char, 32> digest{};
+  EVP_DigestFinal_ex(upload.digest_, digest.data(), nullptr);
+  kernel.set_sha256(
+      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}));
+  const std::string id = kernel.sha256().substr(0, kKernelIdLength);
+  kernel.set_provider(Cat(kUserPrefix, id));
+  const bool source = IsSource(kernel.form());
+  const std::string toolchain = source ? Toolchain(options_.compiler, kernel.form()) : "";
+  if (const std::optional<KernelFolder::Kept> kept = folder_->Find(id)) {
+    if (kept->kernel.sha256() != kernel.sha256() || kept->kernel.form() != kernel.form()) {
+      return absl::AlreadyExistsError(
+          Cat("another kernel is called ", kernel.provider(), " here; change a byte of the file"));
+    }
+    if (kept->toolchain == toolchain) return kept->kernel;
+  }
+  const std::string library = Cat(upload.path_, "/kernel.so");
+  v1::UserKernel compiled = kernel;
+  if (source) {
+    const absl::Time start = absl::Now();
+    absl::Status s = CompileKernel(options_.compiler, {.source = Cat(upload.path_, "/source"),
+                                                       .file_name = kernel.file_name(),
+                                                       .form = kernel.form(),
+                                                       .library = library,
+                                                       .log = log,
+                                                       .cancel = &cancel});
+    if (!s.ok()) return s;
+    *compiled.mutable_compile_time() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
+        absl::ToInt64Nanoseconds(absl::Now() - start));
+  }
+  if (absl::Status s = CheckFile(library, kernel.file_name()); !s.ok()) return s;
+  if (absl::Status s = folder_->Put(upload.path_, kernel, toolchain); !s.ok()) return s;
+  return compiled;
+}
+
+std::string UserKernels::WhyNot(std::string_view provider) {
+  const std::optional<std::string> id = KernelIdOf(provider);
+  if (!id) {
+    return Cat("must be user/ and the first ", kKernelIdLength,
+               " hexadecimal digits of the file's SHA-256, got \"",
+               ShownText(std::string(provider)), "\"");
+  }
+  if (!on()) {
+    return "this daemon takes no users' kernels; its operator can allow them with "
+           "`assayd --user-kernels library,source`";
+  }
+  if (folder_->Find(*id)) return "";
+  return Cat("this daemon does not have the kernel ", provider,
+             "; send its file again (assay run … --kernel FILE)");
+}
+
+std::string UserKernels::LibraryOf(std::string_view provider) {
+  const std::optional<std::string> id = KernelIdOf(provider);
+  if (!id || folder_ == nullptr) return "";
+  const std::optional<KernelFolder::Kept> kept = folder_->Find(*id);
+  return kept ? kept->library : "";
+}
+
+}  // namespace assay::server

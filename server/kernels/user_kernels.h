@@ -1,0 +1,101 @@
+// The users' own kernels of this daemon: which forms it takes, how a file comes in, and where the
+// library of a provider "user/…" lies.
+//
+// A kernel comes in three steps. Begin checks the header. The bytes go into the upload one after
+// the other. Keep compiles source, checks the library and keeps it. Only Keep takes long.
+//
+// Thread-safe. An upload belongs to one thread at a time, and must not outlive the object.
+#ifndef ASSAY_SERVER_KERNELS_USER_KERNELS_H_
+#define ASSAY_SERVER_KERNELS_USER_KERNELS_H_
+
+#include <openssl/evp.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/kernels/compiler.h"
+#include "server/kernels/kernel_folder.h"
+
+namespace assay::server {
+
+// The most bytes of a file's name.
+inline constexpr std::size_t kMostKernelNameBytes = 128;
+
+struct UserKernelOptions {
+  bool library = false;                              // libraries are taken
+  bool source = false;                               // C and C++ source is taken, and compiled
+  std::vector<std::string> node_folders;             // whose libraries a client may name
+  std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
+  KernelFolderOptions folder;
+  CompilerOptions compiler;
+};
+
+// A file that is coming in.
+class KernelUpload {
+ public:
+  ~KernelUpload();
+  KernelUpload(const KernelUpload&) = delete;
+  KernelUpload& operator=(const KernelUpload&) = delete;
+
+  // Takes the next bytes. INVALID_ARGUMENT if there are more than the header says.
+  absl::Status Append(std::string_view bytes);
+
+  const v1::UserKernel& kernel() const { return kernel_; }
+
+ private:
+  friend class UserKernels;
+  KernelUpload(KernelFolder& folder, std::string path);
+
+  KernelFolder& folder_;
+  const std::string path_;  // of the folder that is being written
+  v1::UserKernel kernel_;   // what the header says
+  std::int64_t taken_ = 0;
+  int file_ = -1;
+  EVP_MD_CTX* digest_;
+};
+
+class UserKernels {
+ public:
+  // Opens <state-dir>/kernels if any form is taken.
+  static absl::StatusOr<std::unique_ptr<UserKernels>> Open(UserKernelOptions options);
+
+  // Whether any form is taken.
+  bool on() const { return options_.library || options_.source; }
+
+  // Checks a header and begins an upload. A file on the node is read here. Errors as
+  // assay.v1.ValidationService.UploadKernel says.
+  absl::StatusOr<std::unique_ptr<KernelUpload>> Begin(const v1::KernelHeader& header);
+
+  // Keeps what came in. `log` is called with each line of the compiler. `cancel` ends a compile.
+  absl::StatusOr<v1::UserKernel> Keep(KernelUpload& upload,
+                                      const std::function<void(const std::string&)>& log,
+                                      const std::atomic<bool>& cancel);
+
+  // Why a case cannot name the provider, in words for the field; empty if it can.
+  std::string WhyNot(std::string_view provider);
+  // The path of the provider's library. Empty if there is none.
+  std::string LibraryOf(std::string_view provider);
+
+ private:
+  explicit UserKernels(UserKernelOptions options) : options_(std::move(options)) {}
+
+  absl::Status CheckForm(const v1::KernelHeader& header) const;
+  absl::Status CheckHeader(const v1::KernelHeader& header) const;
+  absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);
+
+  const UserKernelOptions options_;
+  std::unique_ptr<KernelFolder> folder_;  // null if no form is taken
+};
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_KERNELS_USER_KERNELS_H_

@@ -1,0 +1,148 @@
+#include "server/rpc/upload_stream.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "kernels/text/cat.h"
+#include "server/base/request_errors.h"
+#include "server/rpc/error_mapping.h"
+
+namespace assay::server {
+std::shared_ptr<UploadStream> UploadStream::Start(Options options) {
+  const std::shared_ptr<UploadStream> stream(new UploadStream(std::move(options)));
+  stream->self_ = stream;
+  const absl::Time until = absl::Now() + stream->options_.base;
+  stream->late_.Set(absl::ToChronoTime(until), [weak = stream->weak_from_this()](bool rang) {
+    const std::shared_ptr<UploadStream> late = weak.lock();
+    if (!rang || late == nullptr) return;
+    {
+      const std::lock_guard lock(late->mutex_);
+      if (late->compiling_) return;
+    }
+    late->Abort(absl::DeadlineExceededError(
+        Cat("the file did not come within ", absl::FormatDuration(late->options_.base))));
+  });
+  stream->StartRead(&stream->request_);
+  return stream;
+}
+
+void UploadStream::Abort(const absl::Status& status) {
+  cancel_ = true;
+  End(status);
+}
+
+absl::Status UploadStream::Take() {
+  if (upload_ == nullptr) {
+    if (!request_.has_header()) {
+      return BadRequestError({{"header", "must be the first message of the stream"}});
+    }
+    absl::StatusOr<std::unique_ptr<KernelUpload>> begun =
+        options_.kernels->Begin(request_.header());
+    if (begun.ok()) upload_ = *std::move(begun);
+    return begun.status();
+  }
+  const std::string& bytes = request_.chunk();
+  if (bytes.empty() || bytes.size() > kMostChunkBytes) {
+    return BadRequestError(
+        {{"chunk", Cat("must have 1 to ", kMostChunkBytes, " bytes, got ", bytes.size())}});
+  }
+  return upload_->Append(bytes);
+}
+
+void UploadStream::OnReadDone(bool ok) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (end_) return;
+  }
+  if (ok) {
+    if (absl::Status s = Take(); !s.ok()) return End(s);
+    return StartRead(&request_);
+  }
+  if (upload_ == nullptr) {
+    return End(BadRequestError({{"header", "must be the first message of the stream"}}));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    compiling_ = true;
+  }
+  if (options_.thread->TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
+  End(WithRetry(
+      absl::ResourceExhaustedError("too many kernels wait for the compiler; call again later"),
+      absl::Seconds(5)));
+}
+
+void UploadStream::Compile() {
+  if (cancel_) return End(absl::CancelledError("the client has left"));
+  const auto log = [this](const std::string& line) {
+    v1::UploadKernelResponse response;
+    response.set_log_line(line);
+    Send(std::move(response));
+  };
+  absl::StatusOr<v1::UserKernel> kernel = options_.kernels->Keep(*upload_, log, cancel_);
+  upload_.reset();
+  if (kernel.ok()) {
+    {
+      const std::lock_guard lock(mutex_);
+      provider_ = kernel->provider();
+    }
+    v1::UploadKernelResponse response;
+    *response.mutable_kernel() = *std::move(kernel);
+    Send(std::move(response));
+    return End(absl::OkStatus());
+  }
+  End(kernel.status());
+}
+
+void UploadStream::Send(v1::UploadKernelResponse response) {
+  const std::lock_guard lock(mutex_);
+  if (end_) return;
+  waiting_.push_back(std::move(response));
+  WriteNext();
+}
+
+void UploadStream::WriteNext() {
+  if (writing_ || finished_) return;
+  if (!waiting_.empty()) {
+    writing_ = true;
+    StartWrite(&waiting_.front());
+  } else if (end_) {
+    finished_ = true;
+    status_ = ToGrpcStatus(*end_);
+    Finish(status_);
+  }
+}
+
+void UploadStream::End(const absl::Status& status) {
+  const std::shared_ptr<UploadStream> self = shared_from_this();  // Finish lets go of it
+  const std::lock_guard lock(mutex_);
+  if (end_) return;
+  end_ = status;
+  WriteNext();
+}
+
+void UploadStream::OnWriteDone(bool ok) {
+  const std::shared_ptr<UploadStream> self = shared_from_this();  // Finish lets go of it
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  waiting_.pop_front();
+  if (!ok) waiting_.clear();
+  WriteNext();
+}
+
+void UploadStream::OnCancel() { Abort(absl::CancelledError("the client has left")); }
+
+void UploadStream::OnDone() {
+  late_.Cancel();
+  std::shared_ptr<UploadStream> self;
+  grpc::Status status;
+  std::string provider;
+  {
+    const std::lock_guard lock(mutex_);
+    self = std::move(self_);
+    status = status_;
+    provider = provider_;
+  }
+  options_.ended(status, provider);
+}
+
+}  // namespace assay::server

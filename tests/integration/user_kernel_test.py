@@ -1,0 +1,364 @@
+"""A user's own kernel, from the file to the verdict: every way in, and every way in that is closed."""
+
+import glob
+import hashlib
+import os
+import re
+import shlex
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import harness
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GUIDE = os.path.join(ROOT, "kernels", "sdk", "README.md")
+INCLUDE = os.path.join(harness.INSTALL, "include")
+CASE = ["--dtype", "fp32", "--m", "64", "--n", "64", "--k", "64", "--device", "cpu:0"]
+
+
+def guide():
+    with open(GUIDE, encoding="utf-8") as file:
+        return file.read()
+
+
+def guide_source():
+    """The kernel of the guide: the one code block that includes the header."""
+    lines, block = guide().splitlines(), []
+    at = lines.index("    #include <assay/kernel.h>")
+    for line in lines[at:]:
+        if line and not line.startswith("    "):
+            break
+        block.append(line[4:])
+    return "\n".join(block) + "\n"
+
+
+def kernel_id(data):
+    return "user/" + hashlib.sha256(data if isinstance(data, bytes) else data.encode()).hexdigest()[:12]
+
+
+def compile_library(source, path):
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", "-x", "c", "-", "-o", path],
+                   input=source.encode(), check=True)
+
+
+class UserKernelTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="assay-user-kernel-")
+        cls.approved = os.path.join(cls.folder, "approved")
+        os.mkdir(cls.approved)
+        cls.daemon = harness.Daemon(flags=["--user-kernels", "library,source", "--user-kernel-dirs", cls.approved,
+                                           "--user-kernel-bytes", "1MiB"])
+        cls.source = guide_source()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+        subprocess.run(["rm", "-rf", cls.folder], check=True)
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def run_kernel(self, path, *more, daemon=None, case=CASE, **options):
+        return (daemon or self.daemon).run("run", "gemm", "--kernel", path, *case, *more, **options)
+
+    def verdict(self, result):
+        return result.json()["tests"][0]
+
+    def test_source_passes_and_is_compiled_once(self):
+        source = self.source + "/* compiled once */\n"
+        path = self.write("my_gemm.c", source)
+        first = self.run_kernel(path, "--format", "json")
+        self.assertEqual(first.code, 0, first)
+        self.assertRegex(first.err, r"compiling my_gemm\.c … \d+\.\d s")
+        case = self.verdict(first)
+        self.assertEqual(case["provider"], kernel_id(source))
+        again = self.run_kernel(path)
+        self.assertEqual(again.code, 0, again)
+        self.assertIn("compiling my_gemm.c … done before", again.err)
+        self.assertIn(kernel_id(source), again.out)
+
+    def test_library_passes_and_its_repro_line_works(self):
+        path = os.path.join(self.folder, "lib.so")
+        compile_library(self.source, path)
+        with open(path, "rb") as file:
+            name = kernel_id(file.read())
+        result = self.run_kernel(path, "--format", "json")
+        self.assertEqual(result.code, 0, result)
+        repro = shlex.split(self.verdict(result)["repro"])
+        self.assertEqual(repro[:2], ["assay", "run"])
+        self.assertEqual(repro[repro.index("--kernel") + 1], name)
+        self.assertNotIn("--provider", repro)
+        again = self.daemon.run(*repro[1:])
+        self.assertEqual(again.code, 0, again)
+        self.assertIn(name, again.out)
+
+    def test_wrong_kernel_fails_by_its_bound(self):
+        wrong = self.source.replace("q < s->k;", "q < s->k - 8;")
+        self.assertNotEqual(wrong, self.source)
+        result = self.run_kernel(self.write("tail.c", wrong), "--format", "json")
+        self.assertEqual(result.code, 1, result)
+        case = self.verdict(result)
+        self.assertEqual(case["verdict"], "FAILED")
+        self.assertIn(case["findings"][0]["reason"], ("bound", "exact"))
+
+    def test_crash_is_an_error_and_quarantines_nothing(self):
+        crash = self.source.replace("const sizes* s = state;", "const sizes* s = state; *(volatile int*)0 = 1;")
+        path = self.write("crash.c", crash)
+        # More than the deaths in a row that set a device aside.
+        for _ in range(7):
+            result = self.run_kernel(path, "--format", "json")
+            self.assertEqual(self.verdict(result)["verdict"], "ERROR", result)
+            self.assertEqual(self.verdict(result)["findings"][0]["blame"], "kernel")
+        good = self.daemon.run("run", "copy", "--count", "64", "--dtype", "fp32", "--provider", "builtin")
+        self.assertEqual(good.code, 0, good)
+        self.assertEqual(self.daemon.metric("assay_device_quarantined"), 0)
+
+    def test_metrics_count_all_users_kernels_in_one_series(self):
+        self.run_kernel(self.write("counted.c", self.source + "/* counted */\n"))
+        self.assertGreaterEqual(self.daemon.metric("assay_cases_total", provider="user", verdict="PASSED"), 1)
+        self.assertNotIn('provider="user/', self.daemon.scrape())
+
+    def test_source_with_a_mistake_gets_the_compilers_lines(self):
+        broken = self.source.replace("float* d = l->output;", "float* d = l->outputs;")
+        line = broken.splitlines().index("  float* d = l->outputs;") + 1
+        result = self.run_kernel(self.write("broken.c", broken))
+        self.assertEqual(result.code, 2, result)
+        self.assertRegex(result.err, rf"(?m)^broken\.c:{line}:\d+: error: .*outputs")
+        self.assertIn("assay: broken.c does not compile", result.err)
+
+    def test_a_source_reads_no_file_of_the_node(self):
+        secret = self.write("secret.h", "#error reached\n")
+        key = os.path.join(self.daemon.state, "assay.lock")
+        for text in (f'#include "{secret}"\n', '#include "/etc/shadow"\n', '#include "/etc/passwd"\n',
+                     f'#include "{key}"\n', '#include "/proc/self/environ"\n',
+                     f'__asm__(".incbin \\"{key}\\"");\n', '__asm__(".incbin \\"/etc/shadow\\"");\n'):
+            result = self.run_kernel(self.write("reads.c", text + self.source))
+            self.assertEqual(result.code, 2, (text, result))
+            self.assertRegex(result.err, r"Permission denied|[Nn]o such file|can't open|file not found", text)
+            self.assertNotIn("reached", result.err)
+            self.assertNotIn("root:", result.err)
+
+    def test_files_of_other_kinds_have_a_clear_answer(self):
+        for name in ("k.cu", "k.hip", "k.ptx", "k.cubin", "k.hsaco"):
+            result = self.run_kernel(self.write(name, "x"))
+            self.assertEqual(result.code, 2, result)
+            self.assertIn("takes no " + name[1:], result.err)
+        self.assertEqual(self.run_kernel(self.write("k.txt", "x")).code, 2)
+        self.assertEqual(self.run_kernel(os.path.join(self.folder, "absent.c")).code, 2)
+        self.assertEqual(self.run_kernel(self.write("empty.c", "")).code, 2)
+        result = self.run_kernel(self.write("no_library.so", "this is no library"))
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("no_library.so", result.err)
+
+    def test_names_with_control_characters_and_dashes_are_refused(self):
+        for name in ("a\x1b[31m.c", "-o.c", ".hidden.c"):
+            result = self.run_kernel(self.write(name, self.source + f"/* {len(name)} */"))
+            self.assertEqual(result.code, 2, (name, result))
+            self.assertIn("file_name", result.err)
+            self.assertNotIn("\x1b[31m", result.err)
+
+    def test_too_large_a_file_is_refused(self):
+        result = self.run_kernel(self.write("large.c", self.source + "/*" + "x" * (1 << 20) + "*/"))
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("must be at most 1048576", result.err)
+
+    def test_unknown_kernel(self):
+        result = self.run_kernel("user/000000000000")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("provider: this daemon does not have the kernel user/000000000000; send its file again", result.err)
+        self.assertEqual(self.run_kernel("user/../../etc").code, 2)
+
+    def test_library_on_the_node(self):
+        inside = os.path.join(self.approved, "lib.so")
+        outside = os.path.join(self.folder, "outside.so")
+        compile_library(self.source + "/* node */", inside)
+        compile_library(self.source + "/* outside */", outside)
+        self.assertEqual(self.run_kernel("node:" + inside).code, 0)
+        link = os.path.join(self.approved, "link.so")
+        os.symlink(outside, link)
+        os.symlink(self.folder, os.path.join(self.approved, "up"))
+        os.mkfifo(os.path.join(self.approved, "pipe.so"))
+        for path in (outside, link, os.path.join(self.approved, "..", "outside.so"),
+                     os.path.join(self.approved, "up", "outside.so"), self.approved + "-other/lib.so"):
+            result = self.run_kernel("node:" + path)
+            self.assertEqual(result.code, 3, (path, result))
+            self.assertIn("--user-kernel-dirs", result.err)
+        self.assertEqual(self.run_kernel("node:" + os.path.join(self.approved, "absent.so")).code, 2)
+        self.assertEqual(self.run_kernel("node:" + os.path.join(self.approved, "pipe.so")).code, 2)
+
+    def test_bench_stands_beside_every_provider(self):
+        path = self.write("beside.c", self.source)
+        result = self.daemon.run("bench", "gemm", "--kernel", path, "--provider", "all", *CASE)
+        self.assertIn(result.code, (0, 4), result)
+        header = next(line for line in result.out.splitlines() if kernel_id(self.source) in line)
+        self.assertIn("builtin", header)
+        self.assertIn("openblas", header)
+
+    def test_the_call_has_a_line_in_the_log(self):
+        path = self.write("audited.c", self.source + "/* audited */\n")
+        self.assertEqual(self.run_kernel(path).code, 0)
+        lines = [line for line in self.daemon.log_text().splitlines()
+                 if "event=audit" in line and "UploadKernel" in line]
+        name = kernel_id(self.source + "/* audited */\n")
+        self.assertTrue([line for line in lines if name in line and "OK" in line], lines)
+
+    def test_the_folder_is_the_daemons_alone(self):
+        self.run_kernel(self.write("kept.c", self.source))
+        kernels = os.path.join(self.daemon.state, "kernels")
+        self.assertEqual(stat.S_IMODE(os.stat(kernels).st_mode), 0o700)
+        kept = os.path.join(kernels, kernel_id(self.source)[5:])
+        self.assertEqual(sorted(os.listdir(kept)), ["about.json", "kernel.so", "source", "toolchain"])
+        self.assertEqual(glob.glob(os.path.join(kernels, "new-*")), [])
+
+    def test_the_commands_of_the_guide_work(self):
+        folder = tempfile.mkdtemp(dir=self.folder)
+        with open(os.path.join(folder, "my_gemm.c"), "w", encoding="utf-8") as file:
+            file.write(self.source)
+        commands = re.findall(r"^    (assay (?:run|bench) .*)$", guide(), re.M)
+        self.assertEqual(len(commands), 3)
+        for command in commands:
+            done = subprocess.run([harness.ASSAY if os.path.isabs(harness.ASSAY) else os.path.abspath(harness.ASSAY),
+                                   *shlex.split(command)[1:]], cwd=folder, capture_output=True, text=True,
+                                  env={**os.environ, "ASSAY_TARGET": self.daemon.grpc}, check=False)
+            self.assertIn(done.returncode, (0, 4) if "bench" in command else (0,), (command, done))
+        self.assertTrue(os.path.exists(os.path.join(folder, "night.xml")))
+
+    def test_on_change_runs_again(self):
+        path = self.write("edited.c", self.source.replace("q < s->k;", "q < s->k - 8;"))
+        client = subprocess.Popen([harness.ASSAY, "run", "gemm", "--kernel", path, *CASE, "--on-change"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                  env={**os.environ, "ASSAY_TARGET": self.daemon.grpc})
+        watchdog = threading.Timer(harness.LONG, client.kill)
+        watchdog.start()
+        try:
+            for line in client.stdout:
+                if "0 passed, 1 failed" in line:
+                    self.write("edited.c", self.source)
+                if "1 passed, 0 failed" in line:
+                    break
+            else:
+                self.fail("the corrected file did not pass")
+        finally:
+            watchdog.cancel()
+            client.send_signal(signal.SIGINT)
+            try:
+                client.wait(harness.LONG)
+            finally:
+                client.kill()
+                client.stdout.close()
+
+    def test_first_verdict_of_a_library(self):
+        """Tells how long the first verdict takes; asserts no time."""
+        path = os.path.join(self.folder, "first.so")
+        compile_library(self.source + "int first_verdict;\n", path)
+        begin = time.monotonic()
+        result = self.run_kernel(path)
+        took = time.monotonic() - begin
+        self.assertEqual(result.code, 0, result)
+        print(f"first verdict of an uploaded library: {took:.2f} s", flush=True)
+
+
+class ClosedTest(unittest.TestCase):
+    """Daemons that do not take what is sent."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="assay-user-kernel-")
+        self.addCleanup(subprocess.run, ["rm", "-rf", self.folder], check=True)
+        self.path = os.path.join(self.folder, "my_gemm.c")
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(guide_source())
+
+    def test_refused_by_default(self):
+        with harness.Daemon() as daemon:
+            result = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
+            self.assertEqual(result.code, 3, result)
+            self.assertIn("`assayd --user-kernels source`", result.err)
+            named = daemon.run("run", "gemm", "--kernel", "user/0123456789ab", *CASE)
+            self.assertEqual(named.code, 2, named)
+            self.assertIn("assayd --user-kernels", named.err)
+            self.assertFalse(os.path.exists(os.path.join(daemon.state, "kernels")))
+
+    def test_a_form_that_is_not_taken(self):
+        with harness.Daemon(flags=["--user-kernels", "library"]) as daemon:
+            result = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
+            self.assertEqual(result.code, 3, result)
+            self.assertIn("--user-kernels library,source", result.err)
+
+    def test_a_viewer_may_not_send_a_kernel(self):
+        token, roles = os.path.join(self.folder, "token"), os.path.join(self.folder, "roles.toml")
+        with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write("viewers-token-0123456789abcdef\n")
+        digest = hashlib.sha256(b"viewers-token-0123456789abcdef").hexdigest()
+        with open(os.open(roles, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write(f'[[token]]\nname = "viewer"\nsha256 = "{digest}"\nrole = "viewer"\n')
+        with harness.Daemon(flags=["--user-kernels", "source", "--roles-file", roles]) as daemon:
+            result = daemon.run("run", "gemm", "--kernel", self.path, *CASE, "--token-file", token)
+            self.assertEqual(result.code, 3, result)
+            self.assertIn("does not allow this", result.err)
+            self.assertEqual(os.listdir(os.path.join(daemon.state, "kernels")), [])
+
+    def test_wrong_words_of_the_option(self):
+        for flags in (["--user-kernels", "sauce"], ["--user-kernels", "code-object"],
+                      ["--user-kernels", "none,library"], ["--user-kernel-dirs", "/opt"],
+                      ["--user-kernels", "library", "--user-kernel-dirs", "kernels"]):
+            done = subprocess.run([harness.ASSAYD, "--state-dir", os.path.join(self.folder, "state"), *flags],
+                                  capture_output=True, text=True, timeout=harness.LONG, check=False)
+            self.assertEqual(done.returncode, 2, (flags, done))
+
+    def test_a_daemon_that_is_killed_leaves_whole_kernels_or_none(self):
+        state = os.path.join(self.folder, "state")
+        daemon = harness.Daemon(state=state, flags=["--user-kernels", "source"])
+        self.assertEqual(daemon.run("run", "gemm", "--kernel", self.path, *CASE).code, 0)
+        slow = os.path.join(self.folder, "slow.cc")
+        with open(slow, "w", encoding="utf-8") as file:
+            file.write("".join(f"#include <{name}>\n" for name in ("regex", "algorithm", "random")) + guide_source())
+        client = subprocess.Popen([harness.ASSAY, "run", "gemm", "--kernel", slow, *CASE, "--reconnect", "0s"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "ASSAY_TARGET": daemon.grpc})
+        end = time.monotonic() + harness.LONG
+        while not glob.glob(os.path.join(state, "kernels", "new-*")) and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertTrue(glob.glob(os.path.join(state, "kernels", "new-*")))
+        daemon.kill()
+        client.wait(harness.LONG)
+        with harness.Daemon(state=state, flags=["--user-kernels", "source"]) as later:
+            self.assertEqual(os.listdir(os.path.join(state, "kernels")), [kernel_id(guide_source())[5:]])
+            result = later.run("run", "gemm", "--kernel", kernel_id(guide_source()), *CASE)
+            self.assertEqual(result.code, 0, result)
+
+    def test_the_oldest_that_no_job_names_goes_first(self):
+        with harness.Daemon(flags=["--user-kernels", "source", "--user-kernels-keep", "2"]) as daemon:
+            names, jobs = [], []
+            for n in range(2):
+                text = guide_source() + f"/* {n} */\n"
+                with open(self.path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                names.append(kernel_id(text))
+                submitted = daemon.run("submit", "gemm", "--kernel", self.path, *CASE)
+                self.assertEqual(submitted.code, 0, submitted)
+                jobs.append(submitted.out.strip())
+                self.assertEqual(daemon.run("watch", jobs[n]).code, 0)
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(guide_source())
+            full = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
+            self.assertEqual(full.code, 3, full)
+            self.assertIn("no room for another kernel", full.err)
+            kernels = os.path.join(daemon.state, "kernels")
+            self.assertEqual(sorted(os.listdir(kernels)), sorted(name[5:] for name in names))
+            self.assertEqual(daemon.run("admin", "delete", jobs[0]).code, 0)
+            again = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
+            self.assertEqual(again.code, 0, again)
+            self.assertEqual(sorted(os.listdir(kernels)), sorted([names[1][5:], kernel_id(guide_source())[5:]]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

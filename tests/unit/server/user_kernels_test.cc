@@ -1,0 +1,107 @@
+// The way of a user's kernel into the daemon: what a header may say, what is kept and found again.
+#include "server/kernels/user_kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace assay::server {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class UserKernelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (fs::temp_directory_path() / "assay-user-XXXXXX").string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    root_ = path;
+    options_.folder.path = (root_ / "kernels").string();
+    options_.library = true;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::unique_ptr<UserKernels> Open() {
+    absl::StatusOr<std::unique_ptr<UserKernels>> kernels = UserKernels::Open(options_);
+    EXPECT_TRUE(kernels.ok()) << kernels.status();
+    return *std::move(kernels);
+  }
+  static v1::KernelHeader Header(const std::string& name, std::int64_t bytes,
+                                 v1::KernelForm form = v1::KERNEL_FORM_LIBRARY) {
+    v1::KernelHeader header;
+    header.set_file_name(name);
+    header.set_size_bytes(bytes);
+    header.set_form(form);
+    return header;
+  }
+  absl::StatusCode CodeOf(const v1::KernelHeader& header) {
+    return Open()->Begin(header).status().code();
+  }
+
+  fs::path root_;
+  UserKernelOptions options_;
+  std::atomic<bool> cancel_{false};
+};
+
+TEST_F(UserKernelsTest, OnlyWhatTheOperatorAllowsIsTaken) {
+  EXPECT_EQ(CodeOf(Header("k.so", 1)), absl::StatusCode::kOk);
+  EXPECT_EQ(CodeOf(Header("k.c", 1, v1::KERNEL_FORM_C)), absl::StatusCode::kFailedPrecondition);
+  options_.library = false;
+  const absl::Status off = Open()->Begin(Header("k.so", 1)).status();
+  EXPECT_THAT(std::string(off.message()), HasSubstr("assayd --user-kernels library"));
+  EXPECT_THAT(std::string(off.GetPayload("type.googleapis.com/google.rpc.ErrorInfo")->Flatten()),
+              HasSubstr("USER_KERNELS_OFF"));
+}
+
+TEST_F(UserKernelsTest, NamesAndSizesOfFilesAreChecked) {
+  for (const char* name :
+       {"", "a/b.so", "../b.so", "-o.so", ".b.so", "@b.so", "a\nb.so", "a\x1b[0m.so"}) {
+    EXPECT_EQ(CodeOf(Header(name, 1)), absl::StatusCode::kInvalidArgument) << name;
+  }
+  EXPECT_EQ(CodeOf(Header("my kernel é.so", 1)), absl::StatusCode::kOk);
+  EXPECT_EQ(CodeOf(Header("k.so", 0)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(Header("k.so", options_.most_bytes + 1)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf(Header("k.so", 1, v1::KERNEL_FORM_UNSPECIFIED)),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(UserKernelsTest, BytesMustBeWhatTheHeaderSays) {
+  std::unique_ptr<UserKernels> kernels = Open();
+  auto upload = *kernels->Begin(Header("k.so", 3));
+  EXPECT_TRUE(upload->Append("abc").ok());
+  EXPECT_FALSE(upload->Append("d").ok());
+  auto fewer = *kernels->Begin(Header("k.so", 3));
+  EXPECT_TRUE(fewer->Append("ab").ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(kernels->Keep(*fewer, nullptr, cancel_).status()));
+}
+
+TEST_F(UserKernelsTest, WhatIsNoLibraryIsNotKept) {
+  std::unique_ptr<UserKernels> kernels = Open();
+  {
+    auto upload = *kernels->Begin(Header("k.so", 3));
+    ASSERT_TRUE(upload->Append("abc").ok());
+    const absl::Status status = kernels->Keep(*upload, nullptr, cancel_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("k.so"));
+  }
+  EXPECT_TRUE(fs::is_empty(options_.folder.path)) << "what came in is gone with its upload";
+}
+
+TEST_F(UserKernelsTest, AnUnknownKernelIsToldApartFromAWrongName) {
+  std::unique_ptr<UserKernels> kernels = Open();
+  EXPECT_THAT(kernels->WhyNot("user/0123456789ab"), HasSubstr("send its file again"));
+  EXPECT_THAT(kernels->WhyNot("user/../x"), HasSubstr("12 hexadecimal digits"));
+  EXPECT_EQ(kernels->LibraryOf("user/0123456789ab"), "");
+  options_.library = false;
+  EXPECT_THAT(Open()->WhyNot("user/0123456789ab"), HasSubstr("--user-kernels"));
+}
+
+}  // namespace
+}  // namespace assay::server
