@@ -68,20 +68,20 @@ Role RoleWithoutFile(const Shown& shown) {
 
 std::string NameOf(const Shown& shown) {
   if (!shown.names.empty()) return Cat("certificate ", shown.names.front());
-  return shown.user ? Cat(kUserPrefix, *shown.user) : Cat(kAddress, shown.peer);
+  return shown.user ? Cat(kUidPrefix, *shown.user) : Cat(kAddress, shown.peer);
 }
 
 }  // namespace
 
 bool Access::NamesUsers() {
   const std::shared_ptr<const Roles> roles = Current();
-  const auto first = roles->clients.lower_bound(kUserPrefix);
-  return first != roles->clients.end() && first->first.starts_with(kUserPrefix);
+  const auto first = roles->clients.lower_bound(kUidPrefix);
+  return first != roles->clients.end() && first->first.starts_with(kUidPrefix);
 }
 
 bool Access::TakeConnection(int descriptor, uid_t user) {
   if (RoleOfUser(user) == Role::kNone) {
-    LogRefusal("connect", Cat(kUserPrefix, user),
+    LogRefusal("connect", Cat(kUidPrefix, user),
                "the file of --roles-file does not name this user");
     return false;
   }
@@ -93,7 +93,7 @@ bool Access::TakeConnection(int descriptor, uid_t user) {
 Role Access::RoleOfUser(uid_t user) {
   if (user == geteuid() || user == 0) return Role::kAdmin;
   const std::shared_ptr<const Roles> roles = Current();
-  const auto found = roles->clients.find(Cat(kUserPrefix, user));
+  const auto found = roles->clients.find(Cat(kUidPrefix, user));
   return found == roles->clients.end() ? Role::kNone : found->second;
 }
 
@@ -194,7 +194,7 @@ absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
   const std::shared_ptr<const Roles> roles = Current();
   for (const std::string& name : shown.names) {
     const auto found = roles->clients.find(name);
-    if (name.starts_with(kUserPrefix)) continue;  // no certificate makes a user
+    if (name.starts_with(kUidPrefix)) continue;  // no certificate makes a user
     if (found == roles->clients.end() || found->second <= caller.role) continue;
     caller.name = Cat("certificate ", name);
     caller.role = found->second;

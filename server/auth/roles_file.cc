@@ -77,9 +77,9 @@ absl::Status TakeClient(const Entry& entry, Roles& roles) {
   if (!name.ok()) return name.status();
   const toml::source_region& where = entry.table().get("name")->source();
   std::int64_t uid = 0;
-  if (name->starts_with(kUserPrefix) &&
-      (!absl::SimpleAtoi(name->substr(kUserPrefix.size()), &uid) || uid < 0 || uid > UINT32_MAX ||
-       *name != Cat(kUserPrefix, uid))) {
+  if (name->starts_with(kUidPrefix) &&
+      (!absl::SimpleAtoi(name->substr(kUidPrefix.size()), &uid) || uid < 0 || uid > UINT32_MAX ||
+       *name != Cat(kUidPrefix, uid))) {
     return entry.Invalid(where,
                          Cat("name must have a user's number after uid:, got \"", *name, "\""));
   }

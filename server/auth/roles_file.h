@@ -25,7 +25,7 @@
 namespace assay::server {
 
 // Before a user's number in the name of a client: "uid:1000", a user of a Unix socket.
-inline constexpr std::string_view kUserPrefix = "uid:";
+inline constexpr std::string_view kUidPrefix = "uid:";
 
 using Sha256 = std::array<std::uint8_t, 32>;
 Sha256 Sha256Of(std::string_view bytes);

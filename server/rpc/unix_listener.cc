@@ -94,7 +94,7 @@ void UnixListener::Accept(grpc::Server& server) const {
     }
     // gRPC names the connection by its descriptor.
     if (limits_ != nullptr &&
-        limits_->TakeConnection(Cat(kUserPrefix, peer.uid), Cat("fd:", connection), connection) ==
+        limits_->TakeConnection(Cat(kUidPrefix, peer.uid), Cat("fd:", connection), connection) ==
             ClientLimits::Connection::kClose) {
       close(connection);
       continue;
