@@ -3,6 +3,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -25,8 +26,14 @@ void EvictPlain(const char* at, const char* end) {
   _mm_mfence();
 }
 
+// __builtin_cpu_supports does not know this word in every compiler.
+bool HasFastFlush() {
+  unsigned int a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_CLFLUSHOPT) != 0;
+}
+
 void EvictRange(const char* at, const char* end) {
-  static const bool fast = __builtin_cpu_supports("clflushopt") != 0;
+  static const bool fast = HasFastFlush();
   if (fast) {
     EvictFast(at, end);
   } else {
