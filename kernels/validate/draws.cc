@@ -14,6 +14,8 @@ constexpr int kJudgeEvery = 16;
 // Launches before these pay for what a library puts off.
 constexpr int kWarmUp = 4;
 constexpr std::size_t kLeastUnseen = 5;
+constexpr std::size_t kManyUnseen = 8;
+constexpr std::size_t kQuiet = 2;
 constexpr double kSlower = 1.5;
 constexpr double kEachSlower = 1.25;
 
@@ -21,8 +23,8 @@ constexpr double kEachSlower = 1.25;
 
 std::uint32_t DrawRotation::Next() {
   ++launches_;
-  // After one that nobody has seen comes one that the kernel knows.
-  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp && !unseen_ &&
+  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp &&
+                     quiet_.size() >= kQuiet &&
                      std::uniform_int_distribution<int>(1, kFreshEvery)(random_) == 1;
   if (fresh) return epoch_ = fresh_++;
   return epoch_ = std::uniform_int_distribution<std::uint32_t>(0, kDraws - 1)(random_);
@@ -31,9 +33,10 @@ std::uint32_t DrawRotation::Next() {
 DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double seconds) {
   output_ = output;
   const bool first = seen_[epoch_]++ == 0;
-  if (unseen_ && !first && seconds > 0) ratios_.push_back(*unseen_ / seconds);
-  unseen_.reset();
-  if (first && epoch_ >= kDraws) unseen_ = seconds;
+  if (first && epoch_ >= kDraws && quiet_.size() >= kQuiet) {
+    ratios_.push_back(seconds / *std::max_element(quiet_.end() - kQuiet, quiet_.end()));
+  }
+  quiet_.push_back(seconds);
   const auto among = [&](const std::vector<TensorDigest>& digests) {
     return std::find(digests.begin(), digests.end(), output) != digests.end();
   };
@@ -54,9 +57,13 @@ bool DrawRotation::MustJudge() {
 
 std::optional<double> DrawRotation::SlowOnUnseen() const {
   if (ratios_.size() < kLeastUnseen) return std::nullopt;
+  const auto slower = static_cast<std::size_t>(std::count_if(
+      ratios_.begin(), ratios_.end(), [](double ratio) { return ratio > kEachSlower; }));
+  // Something else on the machine may have held up a launch or two of those that they are held
+  // against.
+  const std::size_t excused = ratios_.size() < kManyUnseen ? 0 : ratios_.size() / 5;
   const double median = Quantile(ratios_, 0.5);
-  const double least = *std::min_element(ratios_.begin(), ratios_.end());
-  if (least <= kEachSlower || median <= kSlower) return std::nullopt;
+  if (slower + excused < ratios_.size() || median <= kSlower) return std::nullopt;
   return median;
 }
 
