@@ -15,6 +15,9 @@ constexpr int kJudgeEvery = 16;
 constexpr int kWarmUp = 4;
 constexpr std::size_t kLeastUnseen = 5;
 constexpr std::size_t kManyUnseen = 8;
+// Of all pairs of an unseen and another launch. Without a difference it is at most one half.
+constexpr double kShareOfMany = 0.8;
+constexpr double kShareOfFew = 0.9;
 constexpr std::size_t kQuiet = 2;
 constexpr double kSlower = 1.5;
 constexpr double kEachSlower = 1.25;
@@ -34,7 +37,8 @@ DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double secon
   output_ = output;
   const bool first = seen_[epoch_]++ == 0;
   if (first && epoch_ >= kDraws && quiet_.size() >= kQuiet) {
-    ratios_.push_back(seconds / *std::max_element(quiet_.end() - kQuiet, quiet_.end()));
+    unseen_.push_back(seconds);
+    before_.insert(before_.end(), quiet_.end() - kQuiet, quiet_.end());
   }
   quiet_.push_back(seconds);
   const auto among = [&](const std::vector<TensorDigest>& digests) {
@@ -56,15 +60,19 @@ bool DrawRotation::MustJudge() {
 }
 
 std::optional<double> DrawRotation::SlowOnUnseen() const {
-  if (ratios_.size() < kLeastUnseen) return std::nullopt;
-  const auto slower = static_cast<std::size_t>(std::count_if(
-      ratios_.begin(), ratios_.end(), [](double ratio) { return ratio > kEachSlower; }));
-  // Something else on the machine may have held up a launch or two of those that they are held
-  // against.
-  const std::size_t excused = ratios_.size() < kManyUnseen ? 0 : ratios_.size() / 5;
-  const double median = Quantile(ratios_, 0.5);
-  if (slower + excused < ratios_.size() || median <= kSlower) return std::nullopt;
-  return median;
+  if (unseen_.size() < kLeastUnseen) return std::nullopt;
+  std::size_t slower = 0;
+  for (const double unseen : unseen_) {
+    slower += static_cast<std::size_t>(
+        std::count_if(before_.begin(), before_.end(),
+                      [unseen](double seconds) { return unseen > kEachSlower * seconds; }));
+  }
+  const double share =
+      static_cast<double>(slower) / static_cast<double>(unseen_.size() * before_.size());
+  const double ratio = Quantile(unseen_, 0.5) / Quantile(before_, 0.5);
+  const double least = unseen_.size() < kManyUnseen ? kShareOfFew : kShareOfMany;
+  if (share < least || ratio <= kSlower) return std::nullopt;
+  return ratio;
 }
 
 }  // namespace assay

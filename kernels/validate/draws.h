@@ -50,9 +50,9 @@ class DrawRotation {
   bool MustJudge();
 
   // How many times longer launches on unseen data took than those on data that the kernel had seen,
-  // if that is beyond what noise explains. Each unseen launch is held against the slower of the two
-  // right before it. They were on known draws, and nothing was judged between the three. Nearly all
-  // must have been clearly slower, and the median much slower.
+  // if that is beyond what noise explains. Unseen launches are held against the two before each of
+  // them, which were on known draws; nothing was judged between the three. Nearly every unseen one
+  // must have been clearly slower than nearly every other one, and the median much slower.
   std::optional<double> SlowOnUnseen() const;
 
  private:
@@ -63,9 +63,9 @@ class DrawRotation {
   int judged_ = 0;
   TensorDigest output_;
   std::map<std::uint32_t, std::vector<TensorDigest>> known_;
-  std::map<std::uint32_t, int> seen_;  // launches on each draw
-  std::vector<double> quiet_;          // seconds of the launches since one was judged
-  std::vector<double> ratios_;         // of each unseen launch to those before it
+  std::map<std::uint32_t, int> seen_;    // launches on each draw
+  std::vector<double> quiet_;            // seconds of the launches since one was judged
+  std::vector<double> unseen_, before_;  // seconds
 };
 
 }  // namespace assay
