@@ -14,16 +14,20 @@ constexpr int kJudgeEvery = 16;
 // Launches before these pay for what a library puts off.
 constexpr int kWarmUp = 4;
 constexpr std::size_t kLeastUnseen = 5;
+constexpr std::size_t kManyUnseen = 8;
+// Of all pairs of an unseen and another launch. Without a difference it is at most one half.
+constexpr double kShareOfMany = 0.8;
+constexpr double kShareOfFew = 0.9;
+constexpr std::size_t kQuiet = 2;
 constexpr double kSlower = 1.5;
-constexpr double kNearlyAllSlower = 1.25;
-constexpr std::ptrdiff_t kMostNotSlower = 5;  // one in so many
+constexpr double kEachSlower = 1.25;
 
 }  // namespace
 
 std::uint32_t DrawRotation::Next() {
   ++launches_;
-  // After one that nobody has seen comes one that the kernel knows.
-  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp && !unseen_ &&
+  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp &&
+                     quiet_.size() >= kQuiet &&
                      std::uniform_int_distribution<int>(1, kFreshEvery)(random_) == 1;
   if (fresh) return epoch_ = fresh_++;
   return epoch_ = std::uniform_int_distribution<std::uint32_t>(0, kDraws - 1)(random_);
@@ -32,9 +36,11 @@ std::uint32_t DrawRotation::Next() {
 DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double seconds) {
   output_ = output;
   const bool first = seen_[epoch_]++ == 0;
-  if (unseen_ && !first && seconds > 0) ratios_.push_back(*unseen_ / seconds);
-  unseen_.reset();
-  if (first && epoch_ >= kDraws) unseen_ = seconds;
+  if (first && epoch_ >= kDraws && quiet_.size() >= kQuiet) {
+    unseen_.push_back(seconds);
+    before_.insert(before_.end(), quiet_.end() - kQuiet, quiet_.end());
+  }
+  quiet_.push_back(seconds);
   const auto among = [&](const std::vector<TensorDigest>& digests) {
     return std::find(digests.begin(), digests.end(), output) != digests.end();
   };
@@ -54,14 +60,19 @@ bool DrawRotation::MustJudge() {
 }
 
 std::optional<double> DrawRotation::SlowOnUnseen() const {
-  if (ratios_.size() < kLeastUnseen) return std::nullopt;
-  const double median = Quantile(ratios_, 0.5);
-  // One in five may be wrong: others' work may have held up the launch on known data.
-  const auto not_slower = std::count_if(ratios_.begin(), ratios_.end(),
-                                        [](double ratio) { return ratio <= kNearlyAllSlower; });
-  const auto all = static_cast<std::ptrdiff_t>(ratios_.size());
-  if (kMostNotSlower * not_slower > all || median <= kSlower) return std::nullopt;
-  return median;
+  if (unseen_.size() < kLeastUnseen) return std::nullopt;
+  std::size_t slower = 0;
+  for (const double unseen : unseen_) {
+    slower += static_cast<std::size_t>(
+        std::count_if(before_.begin(), before_.end(),
+                      [unseen](double seconds) { return unseen > kEachSlower * seconds; }));
+  }
+  const double share =
+      static_cast<double>(slower) / static_cast<double>(unseen_.size() * before_.size());
+  const double ratio = Quantile(unseen_, 0.5) / Quantile(before_, 0.5);
+  const double least = unseen_.size() < kManyUnseen ? kShareOfFew : kShareOfMany;
+  if (share < least || ratio <= kSlower) return std::nullopt;
+  return ratio;
 }
 
 }  // namespace assay

@@ -40,16 +40,19 @@ class DrawRotation {
   // This output of this draw was judged right elsewhere.
   void Know(std::uint32_t epoch, const TensorDigest& output) { known_[epoch].push_back(output); }
   // The output that was taken last is right.
-  void Accept() { known_[epoch_].push_back(output_); }
+  void Accept() {
+    known_[epoch_].push_back(output_);
+    quiet_.clear();  // judging is work that shows in the next launch
+  }
 
   // Of a kernel whose outputs vary, whether this new output is to be judged: the first ones are,
   // and later ones by chance.
   bool MustJudge();
 
   // How many times longer launches on unseen data took than those on data that the kernel had seen,
-  // if that is beyond what noise explains. Each unseen launch is held against the one right after
-  // it, which has the same machine around it and a draw that the kernel knows. Four
-  // in five of them must have been clearly slower, and the median much slower.
+  // if that is beyond what noise explains. Unseen launches are held against the two before each of
+  // them, which were on known draws; nothing was judged between the three. Nearly every unseen one
+  // must have been clearly slower than nearly every other one, and the median much slower.
   std::optional<double> SlowOnUnseen() const;
 
  private:
@@ -60,9 +63,9 @@ class DrawRotation {
   int judged_ = 0;
   TensorDigest output_;
   std::map<std::uint32_t, std::vector<TensorDigest>> known_;
-  std::map<std::uint32_t, int> seen_;  // launches on each draw
-  std::optional<double> unseen_;       // seconds of the launch before, if it was on unseen data
-  std::vector<double> ratios_;         // of each unseen launch to the one after it
+  std::map<std::uint32_t, int> seen_;    // launches on each draw
+  std::vector<double> quiet_;            // seconds of the launches since one was judged
+  std::vector<double> unseen_, before_;  // seconds
 };
 
 }  // namespace assay

@@ -1,5 +1,5 @@
-/* What most kernels of this folder share: they compute the operator `copy` or a plain fp32 `gemm`.
- * A kernel that includes this file and defines LAUNCH is honest but for what LAUNCH does. */
+/* What most kernels of this folder share: the description of a kernel, and a plain fp32 gemm. A
+ * kernel that includes this file and defines `launch` is honest but for what its launch does. */
 #ifndef ASSAY_TESTS_ADVERSARIAL_COMMON_H_
 #define ASSAY_TESTS_ADVERSARIAL_COMMON_H_
 

@@ -34,6 +34,7 @@ constexpr std::int64_t kLookNanoseconds = 2'000'000;
 constexpr double kDestroySeconds = 1;
 constexpr double kStartSeconds = 30;
 constexpr double kPerSecond = 1e-9;
+constexpr double kMostOverhead = 50e-6;
 
 std::string& OtherPath() {
   static auto* const path = new std::string;
@@ -68,12 +69,6 @@ absl::Status DeathStatus(int status, bool preparing) {
   failure.cause = DeathCause::kExit;
   return FailedKernel(failure,
                       Cat("the kernel's process exited with status ", failure.exit_code, when));
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
 }
 
 // The libraries of the languages, and those of the runner itself.
@@ -181,7 +176,9 @@ absl::Status RunnerProcess::Calibrate() {
       if (!done.ok()) return done.status();
       seconds.push_back(static_cast<double>(NanosecondsNow() - begin) * kPerSecond - beyond);
     }
-    *cost = std::max(Median(std::move(seconds)), 0.0);
+    // The least, and never more than an idle machine needs: on a busy one a request may wait for
+    // a processor, and that is no part of what launches cost.
+    *cost = std::clamp(*std::min_element(seconds.begin(), seconds.end()), 0.0, kMostOverhead);
     return absl::OkStatus();
   };
   absl::Status status = time(RunnerTask::kEmpty, false, kQuick, 0, &quick_overhead_);
