@@ -77,7 +77,6 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   DeclareRest(OtherId());
   precision_room_.insert(OtherId());
   left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries;
-  left_ -= v1::VERDICT_SKIPPED;  // a series for each verdict of the users' kernels
   std::vector<KernelId> ids;
   for (const v1::Kernel& kernel : kernels) {
     if (IsPlanted(kernel.provider())) continue;
@@ -200,7 +199,14 @@ void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
 
 void KernelSeries::CountUserKernel(v1::Verdict verdict) {
   const KernelId id{std::string(kOtherLabel), "user", std::string(kOtherLabel)};
-  families_.cases.Add(Joined(LabelsOf(id), {{"verdict", VerdictLabel(verdict)}})).Increment();
+  const Labels labels = Joined(LabelsOf(id), {{"verdict", VerdictLabel(verdict)}});
+  const std::lock_guard lock(mutex_);
+  // Without room it is not counted: it must not count as a kernel of the daemon's.
+  if (!families_.cases.Has(labels)) {
+    if (left_ <= 0) return;
+    --left_;
+  }
+  families_.cases.Add(labels).Increment();
 }
 
 void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result) {
