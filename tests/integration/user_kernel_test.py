@@ -219,6 +219,18 @@ class UserKernelTest(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(kept)), ["about.json", "kernel.so", "source", "toolchain"])
         self.assertEqual(glob.glob(os.path.join(kernels, "new-*")), [])
 
+    def test_a_kernel_reads_nothing_of_the_state_folder(self):
+        first = self.source + "/* neighbour */\n"
+        self.assertEqual(self.run_kernel(self.write("neighbour.c", first)).code, 0)
+        neighbour = os.path.join(self.daemon.state, "kernels", kernel_id(first)[5:])
+        for path in (os.path.join(self.daemon.state, "assay.db"), os.path.join(neighbour, "source"),
+                     os.path.join(neighbour, "kernel.so")):
+            self.assertTrue(os.path.exists(path))
+            reads = self.source.replace("const sizes* s = state;",
+                                        f'const sizes* s = state; if (fopen("{path}", "r")) return ASSAY_FAILED;')
+            result = self.run_kernel(self.write("reader.c", reads), "--format", "json")
+            self.assertEqual(self.verdict(result)["verdict"], "PASSED", (path, result))
+
     def test_the_commands_of_the_guide_work(self):
         folder = tempfile.mkdtemp(dir=self.folder)
         with open(os.path.join(folder, "my_gemm.c"), "w", encoding="utf-8") as file:
