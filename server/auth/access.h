@@ -13,7 +13,8 @@
 // not whole is refused, and the roles before it stay.
 //
 // Not asked about: grpc.health.v1, /healthz of the metrics port, and reflection (--no-reflection),
-// which tell nothing of jobs and devices. A stream that is open goes on when its caller loses its role.
+// which tell nothing of jobs and devices. A stream that is open goes on when its caller loses its
+// role.
 //
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_ACCESS_H_

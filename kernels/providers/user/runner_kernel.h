@@ -3,8 +3,9 @@
 //
 // The judge keeps its operands in the device's arena, which the runner never sees. Bring copies
 // them to the runner's memory with their guard bands, and Fetch takes them back. The runner is
-// stopped from one launch to the next, so it neither sees operands early nor changes them late. A thread that goes on writing after the launch has returned is found: some of the output
-// is read at once, at places that the kernel does not know, and counts as it was then.
+// stopped from one launch to the next, so it neither sees operands early nor changes them late. A
+// thread that goes on writing after the launch has returned is found: some of the output is read at
+// once, at places that the kernel does not know, and counts as it was then.
 #ifndef ASSAY_KERNELS_PROVIDERS_USER_RUNNER_KERNEL_H_
 #define ASSAY_KERNELS_PROVIDERS_USER_RUNNER_KERNEL_H_
 

@@ -33,10 +33,10 @@ class RunnerProcess {
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
 
-  // Lets a frozen runner go on, asks for one task, and waits until it is done. Returns the status that the runner gave. If the
-  // runner ended instead, the error carries the death (kernels/runtime/kernel_failure.h). Without
-  // an end of its own the call waits until `deadline_seconds` have passed, 0: for ever; then it
-  // ends the runner, and the error says so.
+  // Lets a frozen runner go on, asks for one task, and waits until it is done. Returns the status
+  // that the runner gave. If the runner ended instead, the error carries the death
+  // (kernels/runtime/kernel_failure.h). Without an end of its own the call waits until
+  // `deadline_seconds` have passed, 0: for ever; then it ends the runner, and the error says so.
   absl::StatusOr<int> Ask(RunnerTask task, double deadline_seconds = 0);
 
   // Stops all threads of the runner until the next Ask. Until then nothing of the runner changes or

@@ -12,9 +12,9 @@
 #include <set>
 
 #include "client/fleet/fan_out.h"
-#include "client/lib/program.h"
 #include "client/fleet/targets.h"
 #include "client/lib/first_call.h"
+#include "client/lib/program.h"
 
 namespace assay::client::testing {
 namespace {
