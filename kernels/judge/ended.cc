@@ -1,45 +1,42 @@
 #include "kernels/judge/ended.h"
 
-#include <string>
 #include <utility>
 
-#include "kernels/ops/launch_fault.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
 
-Ended EndedBy(LaunchFault fault, std::string message) {
-  if (fault == LaunchFault::kUnsupported) {
-    return {Verdict::kUnsupported, {Reason::kUnsupported, std::move(message)}};
+Reason ReasonOf(const KernelFailure& failure) {
+  if (failure.cause == DeathCause::kDeadline) return Reason::kTimeout;
+  if (failure.cause != DeathCause::kNone) return Reason::kCrash;
+  switch (failure.error) {
+    case KernelError::kRaised:
+      return Reason::kCrash;
+    case KernelError::kUnsupported:
+      return Reason::kUnsupported;
+    case KernelError::kLost:
+      return Reason::kCancelled;
+    case KernelError::kUnusable:
+      break;
   }
-  const Reason reason = fault == LaunchFault::kRaised ? Reason::kCrash
-                        : fault == LaunchFault::kLost ? Reason::kCancelled
-                                                      : Reason::kFault;
-  Ended end{Verdict::kError, {reason, std::move(message)}};
-  if (fault == LaunchFault::kUnusable) end.finding.blame = Blame::kKernel;
-  return end;
+  return Reason::kFault;
 }
 
-// A kernel in a process of its own: what it does is nobody else's fault.
-Ended EndedBy(const KernelFailure& failure, const absl::Status& status, std::string_view what) {
-  Reason reason = Reason::kCrash;
-  if (failure.cause == DeathCause::kNone) reason = Reason::kFault;
-  if (failure.cause == DeathCause::kDeadline) reason = Reason::kTimeout;
-  Finding finding{reason, Cat(what, ": ", status.message())};
-  finding.blame = Blame::kKernel;
+// A kernel in another process: what it does is no fault of the device.
+Ended EndedBy(const KernelFailure& failure, const absl::Status& status) {
+  Finding finding{ReasonOf(failure), Cat(status.message())};
+  if (finding.reason == Reason::kFault) finding.blame = Blame::kKernel;
   finding.failure = failure;
-  return {Verdict::kError, std::move(finding)};
+  const bool unsupported = finding.reason == Reason::kUnsupported;
+  return {unsupported ? Verdict::kUnsupported : Verdict::kError, std::move(finding)};
 }
 
 }  // namespace
 
 Ended EndedBy(const absl::Status& status, std::string_view what) {
-  if (const auto failure = FailureOf(status)) return EndedBy(*failure, status, what);
-  if (const auto fault = LaunchFaultOf(status)) {
-    return EndedBy(*fault, std::string(status.message()));
-  }
+  if (const auto failure = FailureOf(status)) return EndedBy(*failure, status);
   const bool memory = status.code() == absl::StatusCode::kResourceExhausted;
   return {memory ? Verdict::kInconclusive : Verdict::kError,
           {memory ? Reason::kMemory : Reason::kFault, Cat(what, ": ", status.message())}};

@@ -18,8 +18,8 @@ struct Ended {
 // What a step returns. Without a value the case goes on.
 using End = std::optional<Ended>;
 
-// The end that a failed step means. A lack of memory is INCONCLUSIVE. A launch fault
-// (kernels/ops/launch_fault.h) says what it is. Anything else is ERROR.
+// The end that a failed step means. A lack of memory is INCONCLUSIVE. A failure of a kernel in
+// another process (kernels/runtime/kernel_failure.h) says what it is. Anything else is ERROR.
 // `what` names the step or the operand.
 Ended EndedBy(const absl::Status& status, std::string_view what);
 

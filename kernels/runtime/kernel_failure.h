@@ -1,4 +1,4 @@
-// Says that a kernel that runs in a process of its own failed, and how. It travels inside a status,
+// Says that a kernel that runs in another process failed, and how. It travels inside a status,
 // from the provider to the verdict, so that nobody has to read the words of the message.
 #ifndef ASSAY_KERNELS_RUNTIME_KERNEL_FAILURE_H_
 #define ASSAY_KERNELS_RUNTIME_KERNEL_FAILURE_H_
@@ -14,7 +14,7 @@ namespace assay {
 // How the process of a kernel ended. Values equal assay.v1.DeathCause's; a test holds them
 // together.
 enum class DeathCause : std::uint8_t {
-  kNone = 0,  // it lives: the kernel reported an error, or its library could not be used
+  kNone = 0,  // it lives, or nobody knows: KernelError says what is wrong
   kSignal = 1,
   kKilled = 2,  // SIGKILL that the judge did not send
   kExit = 3,
@@ -22,8 +22,17 @@ enum class DeathCause : std::uint8_t {
   kDeadline = 5,  // the judge ended it
 };
 
+// What is wrong with a kernel whose process did not die.
+enum class KernelError : std::uint8_t {
+  kUnusable = 0,  // its library, or what it gave, cannot be used, or it returned an error code
+  kRaised,        // it ended with an exception of its own
+  kUnsupported,   // it says that it does not compute this case
+  kLost,          // its process cannot be reached any more
+};
+
 struct KernelFailure {
   DeathCause cause = DeathCause::kNone;
+  KernelError error = KernelError::kUnusable;
   int signal = 0;          // with kSignal and kKilled
   int exit_code = 0;       // with kExit
   bool preparing = false;  // no launch had begun

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ops/launch_fault.h"
+#include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
@@ -26,11 +26,11 @@ absl::Status FaultOf(const v1::ExternalLaunched& launched) {
     case v1::LAUNCH_END_RETURNED:
       return absl::OkStatus();
     case v1::LAUNCH_END_RAISED:
-      return LaunchFaultStatus(LaunchFault::kRaised, message);
+      return FailedKernel({.error = KernelError::kRaised}, message);
     case v1::LAUNCH_END_UNSUPPORTED:
-      return LaunchFaultStatus(LaunchFault::kUnsupported, message);
+      return FailedKernel({.error = KernelError::kUnsupported}, message);
     default:
-      return LaunchFaultStatus(LaunchFault::kUnusable, message);
+      return FailedKernel({.error = KernelError::kUnusable}, message);
   }
 }
 
@@ -75,7 +75,7 @@ grpc::Status ElsewhereCall::RunCase(PhaseObserver& observer, const Complete& com
 
 absl::Status ElsewhereCall::Ask(worker::v1::RunElsewhereResponse message) {
   if (Write(&message)) return absl::OkStatus();
-  return LaunchFaultStatus(LaunchFault::kLost, "the caller cannot be reached any more");
+  return FailedKernel({.error = KernelError::kLost}, "the caller cannot be reached any more");
 }
 
 absl::Status ElsewhereCall::Describe(const Case& c, const Plan& plan) {
@@ -103,15 +103,15 @@ absl::Status ElsewhereCall::Launch(std::uint64_t poison) {
 
 absl::StatusOr<Elsewhere::Piece> ElsewhereCall::Await() {
   if (MessageReader::Await(&answer_) != Next::kPiece) {
-    return LaunchFaultStatus(LaunchFault::kLost, "the caller cannot be reached any more");
+    return FailedKernel({.error = KernelError::kLost}, "the caller cannot be reached any more");
   }
   const v1::ValidateExternalRequest& answer = answer_.answer();
   if (answer.has_chunk()) {
     return Piece{.end = false, .tensor = answer.chunk().tensor(), .bytes = answer.chunk().data()};
   }
   if (!answer.has_launched()) {
-    return LaunchFaultStatus(LaunchFault::kUnusable,
-                             "the caller sent neither bytes nor the end of the launch");
+    return FailedKernel({.error = KernelError::kUnusable},
+                        "the caller sent neither bytes nor the end of the launch");
   }
   if (absl::Status s = FaultOf(answer.launched()); !s.ok()) return s;
   return Piece{.end = true, .tensor = 0, .bytes = {}};

@@ -13,6 +13,7 @@ import threading
 import time
 import unittest
 
+import containment_test
 import harness
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -44,6 +45,13 @@ def kernel_id(data):
 def compile_library(source, path):
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", "-x", "c", "-", "-o", path],
                    input=source.encode(), check=True)
+
+
+def setUpModule():
+    with harness.Daemon() as daemon:
+        applied, why = containment_test.measures(daemon)["landlock"]
+    if not applied:
+        raise unittest.SkipTest(f"without landlock a daemon compiles nothing: {why}")
 
 
 class UserKernelTest(unittest.TestCase):

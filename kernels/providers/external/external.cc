@@ -10,7 +10,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/dtype.h"
-#include "kernels/ops/launch_fault.h"
+#include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -105,7 +105,7 @@ class ExternalKernel final : public Kernel {
 
   absl::Status Take(const Elsewhere::Piece& piece, std::vector<Landing>& landings) {
     const auto unusable = [](std::string message) {
-      return LaunchFaultStatus(LaunchFault::kUnusable, message);
+      return FailedKernel({.error = KernelError::kUnusable}, message);
     };
     if (piece.tensor < 0 || piece.tensor >= static_cast<int>(landings.size())) {
       return unusable(Cat("the case has the tensors 0 to ", landings.size() - 1, ", got bytes of ",
@@ -125,9 +125,9 @@ class ExternalKernel final : public Kernel {
     for (std::size_t i = 0; i < landings.size(); ++i) {
       const bool unchanged = i + 1 < landings.size() && landings[i].received() == 0;
       if (unchanged || landings[i].received() == landings[i].expected()) continue;
-      return LaunchFaultStatus(LaunchFault::kUnusable,
-                               Cat("tensor ", i, " has ", landings[i].expected(), " bytes, got ",
-                                   landings[i].received()));
+      return FailedKernel({.error = KernelError::kUnusable},
+                          Cat("tensor ", i, " has ", landings[i].expected(), " bytes, got ",
+                              landings[i].received()));
     }
     return absl::OkStatus();
   }

@@ -47,8 +47,8 @@ class Elsewhere {
   virtual absl::Status Send(int tensor, std::string_view bytes) = 0;
   // Asks for a launch. `poison` has the bits of one element of the poisoned output.
   virtual absl::Status Launch(std::uint64_t poison) = 0;
-  // Waits for what comes back. A launch that failed gives a launch fault
-  // (kernels/ops/launch_fault.h).
+  // Waits for what comes back. A launch that failed gives a failure
+  // (kernels/runtime/kernel_failure.h).
   virtual absl::StatusOr<Piece> Await() = 0;
 };
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/launch_fault.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/kernel_failure.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {
@@ -173,18 +173,18 @@ TEST_F(ExternalTest, AnInputThatItChangedIsFoundAndSentAgain) {
 
 TEST_F(ExternalTest, ALaunchThatFailsEndsTheCaseAsItSays) {
   struct {
-    LaunchFault fault;
+    KernelError error;
     Verdict verdict;
     Reason reason;
     Blame blame;
   } const rows[] = {
-      {LaunchFault::kRaised, Verdict::kError, Reason::kCrash, Blame::kKernel},
-      {LaunchFault::kUnusable, Verdict::kError, Reason::kFault, Blame::kKernel},
-      {LaunchFault::kUnsupported, Verdict::kUnsupported, Reason::kUnsupported, Blame::kLibrary},
-      {LaunchFault::kLost, Verdict::kError, Reason::kCancelled, Blame::kCaller},
+      {KernelError::kRaised, Verdict::kError, Reason::kCrash, Blame::kKernel},
+      {KernelError::kUnusable, Verdict::kError, Reason::kFault, Blame::kKernel},
+      {KernelError::kUnsupported, Verdict::kUnsupported, Reason::kUnsupported, Blame::kLibrary},
+      {KernelError::kLost, Verdict::kError, Reason::kCancelled, Blame::kCaller},
   };
   for (const auto& row : rows) {
-    process_.end = LaunchFaultStatus(row.fault, "what happened");
+    process_.end = FailedKernel({.error = row.error}, "what happened");
     const CaseOutcome outcome = Run();
     EXPECT_EQ(outcome.verdict, row.verdict);
     ASSERT_THAT(outcome.findings, SizeIs(1));
