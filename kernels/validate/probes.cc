@@ -41,6 +41,12 @@ std::string BitsRight(double relative_error, const Plan& plan, int operand) {
              plan.inputs[static_cast<std::size_t>(operand)].name, "'s significand come through");
 }
 
+bool SameShapes(const Plan& a, const Plan& b) {
+  const auto same = [](const Operand& x, const Operand& y) { return x.dims == y.dims; };
+  return same(a.output, b.output) &&
+         std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same);
+}
+
 class Prober {
  public:
   Prober(const ProbeSubject& subject, Device& device, PhaseObserver& observer)
@@ -152,7 +158,14 @@ class Prober {
     if (End end = launcher.Prepare(s_.entry, plan, s_.kept)) return end;
     if (End end = launcher.Fill()) return end;
     absl::StatusOr<double> seconds = launcher.Launch(Poison::kFirst);
-    if (!seconds.ok()) return EndedBy(seconds.status(), s_.c.provider);
+    if (!seconds.ok()) {
+      End end = EndedBy(seconds.status(), s_.c.provider);
+      // Other data are no reason to refuse what the kernel has computed already.
+      if (end->verdict != Verdict::kUnsupported || !SameShapes(plan, s_.plan)) return end;
+      Fail(Reason::kExact,
+           Cat("the kernel refuses other data of this problem: ", end->finding.message), outcome);
+      return std::nullopt;
+    }
     if (End end = launcher.RestoreInputs()) return end;
     if (launcher.guard_hits() > 0) {
       Fail(Reason::kGuard,

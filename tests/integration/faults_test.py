@@ -120,7 +120,7 @@ class Processes(Base):
             self.assertEqual(daemon.run("run", *GEMM).code, 0)
             worker, = children(daemon.process.pid)
             os.kill(worker, signal.SIGSTOP)
-            run = daemon.run("run", *GEMM, *seeds(2), "--deadline", "2s", "--format", "json")
+            run = daemon.run("run", *GEMM, *seeds(2), "--deadline", "10s", "--format", "json")
             self.assertEqual(run.code, 1, run)
             first, second = run.json()["tests"]
             self.assertEqual((first["verdict"], first["findings"][0]["reason"]), ("ERROR", "timeout"))
@@ -219,12 +219,13 @@ class Disk(Base):
 
     def test_the_disk_fails_while_a_job_runs(self):
         with self.daemon() as daemon:
-            job = submit(daemon, *GEMM, *seeds(3000))
+            self.faults.disk(Faults.SLOW)  # so that it fails before the job has ended
+            job = submit(daemon, *GEMM, *seeds(8000))
             viewer = Viewer(daemon, job)
             harness.wait_until(lambda: viewer.seen, 20, "a first result")
             self.faults.disk(Faults.FAILS)
             seen = viewer.end()
-            self.assertLess(len(seen), 3000)
+            self.assertLess(len(seen), 8000)
             self.assertIn("event=job.unwritable", daemon.log_text())
             self.faults.disk(Faults.WORKS)
             harness.wait_until(lambda: "end_time" in daemon.run("jobs", "--format", "json").json()["jobs"][0], 20,

@@ -22,6 +22,7 @@ import limits_test
 KILLS = int(os.environ.get("ASSAY_TEST_KILLS", "200"))
 # A kill comes so long after the daemon is ready [s]: before the first result, between, after the last.
 LONGEST = 0.6
+WAITING = 3  # every so many kills, one waits for a result first
 SUBMITTERS = 2
 CASES = 20  # of each job
 
@@ -50,7 +51,8 @@ class Told:
             self.jobs[name][result.index] = digest_of(result)
 
     def results(self):
-        return sum(len(results) for results in self.jobs.values())
+        with self.lock:
+            return sum(len(results) for results in self.jobs.values())
 
 
 def digest_of(result):
@@ -103,9 +105,12 @@ class Kills(unittest.TestCase):
         seed = random.SystemRandom().randrange(10**9)
         chance = random.Random(seed)
         told, times = Told(), []
-        for _ in range(KILLS):
+        for kill in range(KILLS):
             daemon = self.start(times)
+            before = told.results()
             load = Load(daemon.grpc, told)
+            if kill % WAITING == 0:  # however slow the machine is, some kills come amid results
+                harness.wait_until(lambda: told.results() > before, 20, "a result is told")
             time.sleep(chance.uniform(0, LONGEST))
             self.assertIsNone(daemon.process.poll(), "the daemon ended by itself")
             daemon.kill()
@@ -120,7 +125,7 @@ class Kills(unittest.TestCase):
         print(f"\nseed {seed}: {KILLS} kills; {len(told.jobs)} jobs and {told.results()} results were told, none is lost; "
               f"ready again after {times[len(times) // 2]:.2f} s (p50), {times[len(times) * 99 // 100]:.2f} s (p99), "
               f"{times[-1]:.2f} s at the most")
-        self.assertGreater(told.results(), KILLS, "there was too little load for the kills to show anything")
+        self.assertGreaterEqual(told.results(), KILLS // WAITING)
 
     def compare(self, client, told):
         """Every job and every result that was told is in the store, and each result once."""

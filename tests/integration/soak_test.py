@@ -108,6 +108,7 @@ class Soak(unittest.TestCase):
             load.end()
             self.assertEqual(load.errors, [], daemon.log_text()[-3000:])
             warm = [sample for sample in samples if sample[0] > WARM * SECONDS]
+            self.assertGreaterEqual(len(warm), 9, "too few looks at the daemon to compare its beginning and its end")
             early, late = warm[:len(warm) // 3], warm[-(len(warm) // 3):]
             first, last = ([statistics.median(s[i] for s in part) for i in (1, 2, 3)] for part in (early, late))
             print(f"\n{SECONDS} s, {load.done}; memory {first[0] / 2**20:.1f} MiB, then {last[0] / 2**20:.1f} MiB; "
