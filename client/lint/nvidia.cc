@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<LintedKernel>> HoldCubin(const ElfView& elf) {
         if (const auto threads = Threads(attribute.words); bounds && threads) {
           kernel.resources["threads"] = *threads;
         }
-        if (attribute.id == kParameterBytes) {
+        if (attribute.id == kParameterBytes && !attribute.words.empty()) {
           kernel.resources["argument_bytes"] = attribute.words.front() & 0xffff;
         }
       }
@@ -195,18 +195,24 @@ absl::StatusOr<std::vector<LintedKernel>> HoldCubin(const ElfView& elf) {
 }
 
 std::vector<LintedKernel> HoldPtxas(absl::string_view said, const std::string& target) {
+  constexpr absl::string_view kEntry = "entry function '", kProperties = "Function properties for ";
   std::vector<LintedKernel> kernels;
+  std::string symbol;      // of the last kernel
+  bool of_kernel = false;  // what follows is about it, and not about a function that it calls
   for (const absl::string_view line : absl::StrSplit(said, '\n')) {
-    const std::size_t entry = line.find("entry function '");
-    if (entry != absl::string_view::npos) {
-      absl::string_view name = line.substr(entry + 16);
+    if (const std::size_t entry = line.find(kEntry); entry != absl::string_view::npos) {
+      const absl::string_view name = line.substr(entry + kEntry.size());
+      symbol = std::string(name.substr(0, name.find('\'')));
       LintedKernel& kernel = kernels.emplace_back();
-      kernel.name = KernelName(std::string(name.substr(0, name.find('\''))));
+      kernel.name = KernelName(symbol);
       kernel.target = target;
     }
     if (kernels.empty()) continue;
     std::map<std::string, std::int64_t>& figures = kernels.back().resources;
-    if (line.find("bytes stack frame") != absl::string_view::npos) {
+    if (const std::size_t at = line.find(kProperties); at != absl::string_view::npos) {
+      of_kernel = absl::StripAsciiWhitespace(line.substr(at + kProperties.size())) == symbol;
+    }
+    if (of_kernel && line.find("bytes stack frame") != absl::string_view::npos) {
       figures["local_bytes"] = NumberBefore(line, " bytes stack frame");
       figures["spill_store_bytes"] = NumberBefore(line, " bytes spill stores");
       figures["spill_load_bytes"] = NumberBefore(line, " bytes spill loads");

@@ -96,6 +96,9 @@ absl::StatusOr<ElfView> ReadElf(const std::string& path) {
     const nlohmann::json& header = json.at("ElfHeader");
     ElfView view;
     view.flags = header.at("Flags").at("Value").get<std::uint32_t>();
+    for (const nlohmann::json& flag : header.at("Flags").at("Flags")) {
+      view.flag_names.push_back(NameOf(flag.at("Name")));
+    }
     view.abi_version = header.at("Ident").at("ABIVersion").get<std::uint32_t>();
     for (const nlohmann::json& entry : json.at("Sections")) {
       view.sections.push_back(SectionOf(entry.at("Section")));

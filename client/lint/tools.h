@@ -27,8 +27,9 @@ struct ElfSection {
   std::string bytes;      // empty where the file holds none
 };
 struct ElfView {
-  std::uint32_t flags = 0;        // e_flags
-  std::uint32_t abi_version = 0;  // of e_ident
+  std::uint32_t flags = 0;              // e_flags
+  std::vector<std::string> flag_names;  // those that LLVM knows: "EF_AMDGPU_MACH_AMDGCN_GFX942"
+  std::uint32_t abi_version = 0;        // of e_ident
   std::vector<ElfSection> sections;
 
   // nullptr where there is none.

@@ -162,6 +162,16 @@ TEST(LintAmd, ADescriptorWithoutCodeOrMetadataIsAnError) {
   EXPECT_THAT(Found(HoldAmd(code, Metadata(), "gfx942")), ElementsAre("error code"));
 }
 
+TEST(LintAmd, ATargetThatLlvmDoesNotKnowHasNoLimitOfLds) {
+  nlohmann::json metadata = Metadata();
+  metadata[0][".group_segment_fixed_size"] = 1 << 20;
+  const std::string text = absl::StrReplaceAll(
+      Disassembly({}), {{"65536", absl::StrCat(1 << 20)}, {"accum_offset", "no_such_word"}});
+  EXPECT_THAT(Found(HoldAmd(ReadAmdCode(text), metadata, "AMDGPU target 0xff")), IsEmpty());
+  EXPECT_THAT(Found(HoldAmd(ReadAmdCode(text), metadata, "gfx11-generic")),
+              ElementsAre("error lds"));
+}
+
 TEST(LintAmd, ADescriptorThatLlvmCannotDecodeIsTold) {
   const auto kernels =
       HoldAmd(ReadAmdCode("0000000000000800 <scale.kd>:\n"
@@ -244,6 +254,13 @@ TEST(LintCubin, LocalAndSharedMemoryAreTold) {
   EXPECT_THAT(Found(*HoldCubin(Cubin(40, 0, (49 << 10) + 1))), ElementsAre("error shared"));
 }
 
+TEST(LintCubin, AnAttributeWithoutAValueIsLeftOut) {
+  ElfView elf = Cubin(40, 0, 0);
+  elf.sections[4].bytes = Words({0x00001904, 0x00000504});
+  ASSERT_TRUE(HoldCubin(elf).ok());
+  EXPECT_FALSE(HoldCubin(elf)->front().resources.contains("argument_bytes"));
+}
+
 TEST(LintCubin, AttributesThatAreCutOffAreLeftOut) {
   ElfView elf = Cubin(40, 0, 0);
   for (ElfSection& section : elf.sections) {
@@ -266,6 +283,19 @@ TEST(LintPtx, WhatPtxasSaysIsRead) {
   EXPECT_EQ(kernels[0].resources.at("spill_store_bytes"), 60);
   EXPECT_EQ(kernels[0].resources.at("spill_load_bytes"), 64);
   EXPECT_EQ(kernels[0].resources.at("shared_bytes"), 4096);
+  EXPECT_THAT(Found(kernels), ElementsAre("warning spills"));
+}
+
+// A function that is called has properties of its own.
+TEST(LintPtx, WhatIsSaidOfOtherFunctionsIsNotTheKernels) {
+  const auto kernels = HoldPtxas(
+      "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
+      "ptxas info    : Function properties for k\n"
+      "    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
+      "ptxas info    : Function properties for helper\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 32 registers\n",
+      "sm_90");
   EXPECT_THAT(Found(kernels), ElementsAre("warning spills"));
 }
 
