@@ -142,8 +142,7 @@ absl::StatusOr<std::set<std::string>> KernelFolder::Named() const {
 
 bool KernelFolder::IsFresh(const Entry& entry) const {
   // A clock that was set back does not keep a kernel for ever.
-  const absl::Duration since =
-      absl::FromChrono(fs::file_time_type::clock::now() - entry.used);
+  const absl::Duration since = absl::FromChrono(fs::file_time_type::clock::now() - entry.used);
   return absl::AbsDuration(since) < options_.fresh;
 }
 

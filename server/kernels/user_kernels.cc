@@ -240,20 +240,21 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   return compiled;
 }
 
-std::string UserKernels::WhyNot(std::string_view provider) {
+absl::Status UserKernels::CheckProvider(std::string_view provider) {
   const std::optional<std::string> id = KernelIdOf(provider);
   if (!id) {
-    return Cat("must be user/ and the first ", kKernelIdLength,
-               " hexadecimal digits of the file's SHA-256, got \"",
-               ShownText(std::string(provider)), "\"");
+    return absl::InvalidArgumentError(Cat("must be user/ and the first ", kKernelIdLength,
+                                          " hexadecimal digits of the file's SHA-256, got \"",
+                                          ShownText(std::string(provider)), "\""));
   }
   if (!on()) {
-    return "this daemon takes no users' kernels; its operator can allow them with "
-           "`assayd --user-kernels library,source`";
+    return absl::FailedPreconditionError(
+        "this daemon takes no users' kernels; its operator can allow them with "
+        "`assayd --user-kernels library,source`");
   }
-  if (folder_->Find(*id)) return "";
-  return Cat("this daemon does not have the kernel ", provider,
-             "; send its file again (assay run … --kernel FILE)");
+  if (folder_->Find(*id)) return absl::OkStatus();
+  return absl::NotFoundError(Cat("this daemon does not have the kernel ", provider,
+                                 "; send its file again (assay run … --kernel FILE)"));
 }
 
 std::string UserKernels::LibraryOf(std::string_view provider) {

@@ -80,8 +80,9 @@ class UserKernels {
                                       const std::function<void(const std::string&)>& log,
                                       const std::atomic<bool>& cancel);
 
-  // Why a case cannot name the provider, in words for the field; empty if it can.
-  std::string WhyNot(std::string_view provider);
+  // Whether a case can name the provider. The message is in words for the field. INVALID_ARGUMENT:
+  // no name of a kernel. FAILED_PRECONDITION: no form is taken. NOT_FOUND: no such kernel is here.
+  absl::Status CheckProvider(std::string_view provider);
   // The path of the provider's library. Empty if there is none.
   std::string LibraryOf(std::string_view provider);
 

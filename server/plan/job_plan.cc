@@ -334,10 +334,10 @@ class Planner {
     const absl::StatusOr<std::vector<Target>> targets = FindTargets(spec_, devices_);
     ReadRequest();
     // What is wrong with the request itself comes first, whatever this node has.
-    if (!errors_.empty()) return BadRequestError(errors_);
+    if (!errors_.empty()) return Refusal();
     if (!targets.ok()) return targets.status();
     for (const Target& target : *targets) CheckProfilerOn(spec_, target.device, errors_);
-    if (!errors_.empty()) return BadRequestError(errors_);
+    if (!errors_.empty()) return Refusal();
     if (spec_.has_budget()) {
       plan_.budget = 1e-9 * static_cast<double>(TimeUtil::DurationToNanoseconds(spec_.budget()));
     }
@@ -346,7 +346,7 @@ class Planner {
       if (absl::Status s = PlanDevice(target, most_filling); !s.ok()) return s;
     }
     CheckWhole();
-    if (!errors_.empty()) return BadRequestError(errors_);
+    if (!errors_.empty()) return Refusal();
     if (!too_large_.ok()) return too_large_;
     return std::move(plan_);
   }
@@ -379,9 +379,20 @@ class Planner {
   }
 
   void CheckUserKernel(std::string field, const std::string& provider) {
-    std::string why = options_.why_not_kernel ? options_.why_not_kernel(provider)
-                                              : "this daemon takes no users' kernels";
-    if (!why.empty()) errors_.push_back({std::move(field), std::move(why)});
+    const absl::Status status =
+        options_.check_kernel
+            ? options_.check_kernel(provider)
+            : absl::FailedPreconditionError("this daemon takes no users' kernels");
+    if (status.ok()) return;
+    errors_.push_back({std::move(field), Cat(status.message())});
+    if (absl::IsNotFound(status)) ++unknown_kernels_;
+  }
+
+  // The request's errors. A client can help if kernels are missing, and only they.
+  absl::Status Refusal() const {
+    absl::Status status = BadRequestError(errors_);
+    if (unknown_kernels_ < errors_.size()) return status;
+    return WithReason(std::move(status), v1::ERROR_REASON_KERNEL_NOT_FOUND, errors_.front().field);
   }
 
   absl::Status PlanDevice(const Target& target, int most_filling) {
@@ -430,7 +441,7 @@ class Planner {
     for (const Case& c : suite->cases) {
       if (IsUserKernel(c.provider)) CheckUserKernel("spec.suite", c.provider);
     }
-    if (!errors_.empty()) return BadRequestError(errors_);
+    if (!errors_.empty()) return Refusal();
     plan_.suite = spec_.source_case() == v1::JobSpec::kSuite ? spec_.suite() : suite->name;
     plan_.suite_version = suite->version;
     if (!plan_.budget) plan_.budget = suite->budget_seconds;
@@ -500,7 +511,8 @@ class Planner {
   const PlanOptions& options_;
   const bool elsewhere_;
   std::vector<FieldError> errors_;
-  std::vector<BaseCase> listed_;  // of the request
+  std::size_t unknown_kernels_ = 0;  // of errors_: kernels of users that are not here
+  std::vector<BaseCase> listed_;     // of the request
   JobPlan plan_;
   absl::Status too_large_;  // the first case that can never fit its device
   int before_filter_ = 0;   // cases

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace assay::server {
@@ -14,8 +15,9 @@ struct PlanOptions {
   std::string suites_folder;                         // *.toml; empty: no suites
   absl::Duration case_deadline = absl::Seconds(60);  // of a case that does not say
   int max_cases = 10'000;                            // in a job, after expansion
-  // Why no case may name the user's kernel "user/…"; empty: a case may. May be empty: none may.
-  std::function<std::string(std::string_view provider)> why_not_kernel;
+  // Whether a case may name the user's kernel "user/…". NOT_FOUND if the daemon does not have it;
+  // the message is in words for the field. May be empty: none may.
+  std::function<absl::Status(std::string_view provider)> check_kernel;
 };
 
 }  // namespace assay::server

@@ -414,8 +414,8 @@ std::optional<Failure> Daemon::StartServing() {
     const v1::Telemetry latest = telemetry_->Latest(device);
     return latest.has_others_bytes() ? std::optional(latest.others_bytes()) : std::nullopt;
   };
-  job_options.why_not_kernel = [this](std::string_view provider) {
-    return kernels_->WhyNot(provider);
+  job_options.check_kernel = [this](std::string_view provider) {
+    return kernels_->CheckProvider(provider);
   };
   job_options.store_changed = [this](const StoreState& state) { board_->StoreChanged(state); };
   job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};

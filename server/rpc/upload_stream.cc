@@ -81,11 +81,10 @@ void UploadStream::OnReadDone(bool ok) {
   const bool library = upload_->kernel().form() == v1::KERNEL_FORM_LIBRARY;
   TaskThread& thread = library ? *options_.libraries : *options_.compiles;
   if (thread.TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
-  End(WithRetry(
-      absl::ResourceExhaustedError(Cat("too many kernels wait ",
-                                       library ? "to be checked" : "for the compiler",
-                                       "; call again later")),
-      absl::Seconds(5)));
+  End(WithRetry(absl::ResourceExhaustedError(Cat("too many kernels wait ",
+                                                 library ? "to be checked" : "for the compiler",
+                                                 "; call again later")),
+                absl::Seconds(5)));
 }
 
 void UploadStream::Compile() {

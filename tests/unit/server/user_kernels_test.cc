@@ -96,11 +96,17 @@ TEST_F(UserKernelsTest, WhatIsNoLibraryIsNotKept) {
 
 TEST_F(UserKernelsTest, AnUnknownKernelIsToldApartFromAWrongName) {
   std::unique_ptr<UserKernels> kernels = Open();
-  EXPECT_THAT(kernels->WhyNot("user/0123456789ab"), HasSubstr("send its file again"));
-  EXPECT_THAT(kernels->WhyNot("user/../x"), HasSubstr("12 hexadecimal digits"));
+  const absl::Status unknown = kernels->CheckProvider("user/0123456789ab");
+  EXPECT_TRUE(absl::IsNotFound(unknown));
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("send its file again"));
+  const absl::Status wrong = kernels->CheckProvider("user/../x");
+  EXPECT_TRUE(absl::IsInvalidArgument(wrong));
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("12 hexadecimal digits"));
   EXPECT_EQ(kernels->LibraryOf("user/0123456789ab"), "");
   options_.library = false;
-  EXPECT_THAT(Open()->WhyNot("user/0123456789ab"), HasSubstr("--user-kernels"));
+  const absl::Status off = Open()->CheckProvider("user/0123456789ab");
+  EXPECT_TRUE(absl::IsFailedPrecondition(off));
+  EXPECT_THAT(std::string(off.message()), HasSubstr("--user-kernels"));
 }
 
 }  // namespace
