@@ -36,7 +36,9 @@ class ExternalStream final
     JobManager* jobs = nullptr;
     TaskThread* writes = nullptr;  // where the job is made
     TaskThread* pump = nullptr;    // where its events are read
-    AdmitJob admit;
+    // Makes the job, on `writes`.
+    std::function<absl::StatusOr<v1::Job>(const v1::ExternalJob&, std::shared_ptr<CallerLink>)>
+        make;
     // Called once, when the call is over, with the status that the client gets.
     std::function<void(const grpc::Status&)> ended;
   };
