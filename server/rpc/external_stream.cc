@@ -180,6 +180,15 @@ void ExternalStream::Abort(const absl::Status& status) {
   Conclude(status);
 }
 
+std::optional<std::string> ExternalStream::DropIfStalledSince(absl::Time time) {
+  if (!StalledSince(time)) return std::nullopt;
+  const std::lock_guard lock(state_mutex_);
+  if (done_) return std::nullopt;
+  if (std::exchange(dropped_, true)) return options_.context->peer();
+  options_.context->TryCancel();  // OnCancel does the rest, on a thread of gRPC's
+  return std::nullopt;
+}
+
 void ExternalStream::Conclude(const absl::Status& status) {
   const grpc::Status answer = ToGrpcStatus(status);
   {
@@ -200,6 +209,7 @@ void ExternalStream::OnDone() {
   grpc::Status status;
   {
     const std::lock_guard lock(state_mutex_);
+    done_ = true;
     self = std::move(self_);
     status = lost_ && status_.ok() ? grpc::Status::CANCELLED : status_;
   }

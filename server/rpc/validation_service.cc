@@ -175,6 +175,7 @@ class ValidationService::Impl {
         {.jobs = &jobs_,
          .writes = &writes_,
          .pump = &pump_,
+         .context = call.context,
          .make =
              [this, client = ClientOf(call)](const v1::ExternalJob& job,
                                              std::shared_ptr<CallerLink> caller) {
@@ -476,6 +477,16 @@ class ValidationService::Impl {
   TaskThread& long_work() { return long_work_; }
 
  private:
+  template <class Stream>
+  void DropStalledOf(const std::vector<std::weak_ptr<Stream>>& streams, absl::Time before) {
+    for (const auto& weak : streams) {
+      const std::shared_ptr<Stream> stream = weak.lock();
+      if (stream == nullptr) continue;
+      const std::optional<std::string> cut = stream->DropIfStalledSince(before);
+      if (cut && limits_ != nullptr) limits_->CutConnection(*cut);
+    }
+  }
+
   // Ends the streams of watchers that take nothing, until `stop`.
   void DropStalled(const std::stop_token& stop) {
     std::unique_lock guard(mutex_);
@@ -484,13 +495,10 @@ class ValidationService::Impl {
       if (stall > absl::ZeroDuration()) {
         const absl::Time before = EvenTime() - stall;
         const std::vector<std::weak_ptr<WatchStream>> streams = streams_;
+        const std::vector<std::weak_ptr<ExternalStream>> external_streams = external_streams_;
         guard.unlock();
-        for (const auto& weak : streams) {
-          const std::shared_ptr<WatchStream> stream = weak.lock();
-          if (stream == nullptr) continue;
-          const std::optional<std::string> cut = stream->DropIfStalledSince(before);
-          if (cut && limits_ != nullptr) limits_->CutConnection(*cut);
-        }
+        DropStalledOf(streams, before);
+        DropStalledOf(external_streams, before);
         guard.lock();
       }
       const absl::Duration look =
