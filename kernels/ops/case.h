@@ -59,6 +59,8 @@ struct Published {
 
 // The way to a function of another process; kernels/providers/external/external.h defines it.
 class Elsewhere;
+// The most bytes of a tensor that go that way at once.
+inline constexpr std::int64_t kMostExternalBytes = std::int64_t{1} << 20;
 
 struct Case {
   Problem problem;

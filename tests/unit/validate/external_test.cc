@@ -217,6 +217,15 @@ TEST_F(ExternalTest, BytesThatAreNotTheTensorsAreRefused) {
   }
 }
 
+TEST_F(ExternalTest, RowsOfFourBitsThatShareBytesAreUnsupported) {
+  case_.dtype = DType::kE2M1;  // k is odd
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("only if the innermost extent is even"));
+  EXPECT_EQ(process_.kernels, 0);
+}
+
 TEST_F(ExternalTest, WithoutAWayItIsUnsupported) {
   case_.elsewhere = nullptr;
   EXPECT_EQ(Run().verdict, Verdict::kUnsupported);
