@@ -195,6 +195,13 @@ TEST(AdversarialDeadline, TooShortIsNoTimeoutOfTheKernel) {
   EXPECT_EQ(first.failure->error, KernelError::kNoTime);
 }
 
+TEST(AdversarialPlatform, RunsNoKernelThatItCannotContain) {
+  std::string why;
+  if (LandlockVersion(&why) > 0) GTEST_SKIP() << "this platform contains kernels";
+  const CaseOutcome outcome = RunRow({"exit_in_launch"});
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << Describe(outcome);
+}
+
 TEST(AdversarialTable, NamesEveryKernelOfTheFolder) {
   std::set<std::string> named, there;
   for (const Row& row : Table()) named.insert(row.kernel);
