@@ -1,5 +1,6 @@
-// Launches of a kernel that is not trusted on data that it cannot foresee. Each is poisoned, guarded
-// and judged. The timed launches are such launches. If nothing is timed, there is one of them.
+// Launches of a kernel that is not trusted on data that it cannot foresee. Each is poisoned,
+// guarded and judged. The timed launches are such launches. If nothing is timed, there is one of
+// them.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -61,10 +62,9 @@ class CaseRun::Draws final : public TimedLaunches {
   absl::Status Judge(bool other) {
     CaseOutcome& outcome = run_.outcome_;
     const Verdict verdict = outcome.verdict;
-    auto kept =
-        std::make_tuple(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
-                        outcome.precision, outcome.criteria, outcome.bias_z, outcome.unwritten,
-                        run_.gating_, run_.checksum_findings_);
+    auto kept = std::make_tuple(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
+                                outcome.precision, outcome.criteria, outcome.bias_z,
+                                outcome.unwritten, run_.gating_, run_.checksum_findings_);
     const bool flushed = run_.flushed_;
     if (!outcome.unwritten) outcome.unwritten = 0;
     run_.stale_ = other;  // if it is wrong
@@ -157,7 +157,8 @@ void CaseRun::JudgeTimes() {
     outcome_.findings.insert(outcome_.findings.begin(), {reason, std::move(message)});
   };
   if (!remembers_.empty()) return inconclusive(Reason::kStale, remembers_);
-  const double least = ImpossibleBelow(*outcome_.bench, plan(), *op_, case_.dtype, device_.info(), ceilings_);
+  const double least =
+      ImpossibleBelow(*outcome_.bench, plan(), *op_, case_.dtype, device_.info(), ceilings_);
   if (outcome_.bench->median_seconds && *outcome_.bench->median_seconds < least) {
     inconclusive(
         Reason::kImpossible,

@@ -57,8 +57,8 @@ class DrawRotation {
     quiet_.clear();  // judging is work that shows in the next launch
   }
 
-  // Decides whether this new output is to be judged. The first ones are. If a kernel's outputs vary,
-  // later ones are judged by chance.
+  // Decides whether this new output is to be judged. The first ones are. If a kernel's outputs
+  // vary, later ones are judged by chance.
   bool MustJudge();
   int varying() const { return varying_; }  // outputs that MustJudge was asked about
   int judged() const { return judged_; }    // those for which it returned true

@@ -199,8 +199,8 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, 
   const auto least = [&] {
     double seconds = 0;
     if (arithmetic) {
-      seconds = plan.flops / arithmetic->per_second /
-                (transforms ? kBeyondRoofByTransform : kBeyondRoof);
+      seconds =
+          plan.flops / arithmetic->per_second / (transforms ? kBeyondRoofByTransform : kBeyondRoof);
     }
     if (memory) {
       seconds = std::max(seconds, (plan.bytes - cache) / memory->per_second / kBeyondRoof);
