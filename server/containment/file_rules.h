@@ -12,8 +12,8 @@ namespace assay::server {
 // With `accelerators`, the device files of GPUs are among them, and shared memory.
 FileRules RulesForWorkers(std::string_view worker, bool accelerators);
 
-// The rules for a compiler: the system's programs, libraries and headers, and the plain devices. Of
-// /etc it reads what the loader needs, and nothing of /proc.
+// The rules for a compiler: the system's programs, libraries and headers, and /dev/null. Of /etc it
+// reads what the loader needs, and nothing of /proc.
 FileRules RulesForCompilers();
 
 }  // namespace assay::server

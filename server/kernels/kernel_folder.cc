@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -28,6 +29,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAbout = "/about.json";
 constexpr std::string_view kToolchain = "/toolchain";
 constexpr std::string_view kLibrary = "/kernel.so";
+
+bool IsSame(const v1::UserKernel& a, const v1::UserKernel& b) {
+  return a.sha256() == b.sha256() && a.form() == b.form();
+}
 
 bool IsId(std::string_view text) {
   return text.size() == kKernelIdLength && text.find_first_not_of("0123456789abcdef") == text.npos;
@@ -131,6 +136,32 @@ void KernelFolder::Discard(const std::string& folder) {
   fs::remove_all(folder, ignored);
 }
 
+absl::StatusOr<std::set<std::string>> KernelFolder::Named() const {
+  return options_.named ? options_.named() : std::set<std::string>();
+}
+
+bool KernelFolder::IsFresh(const Entry& entry) const {
+  // A clock that was set back does not keep a kernel for ever.
+  const absl::Duration since =
+      absl::FromChrono(fs::file_time_type::clock::now() - entry.used);
+  return absl::AbsDuration(since) < options_.fresh;
+}
+
+absl::Status KernelFolder::CheckPlace(const Entry& entry, const v1::UserKernel& kernel) const {
+  if (IsSame(entry.kernel, kernel)) return absl::OkStatus();
+  const std::string another = Cat("another kernel is called ", kernel.provider(), " here");
+  if (IsFresh(entry)) {
+    return absl::AlreadyExistsError(Cat(another, ", and was used in the last ",
+                                        absl::FormatDuration(options_.fresh),
+                                        "; change a byte of the file, or send it later"));
+  }
+  const absl::StatusOr<std::set<std::string>> named = Named();
+  if (!named.ok()) return named.status();
+  if (!named->contains(entry.kernel.provider())) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      Cat(another, ", and kept jobs name it; change a byte of the file, or delete those jobs"));
+}
+
 absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {
   const auto fits = [&] {
     std::int64_t count = 1, sum = bytes;
@@ -143,24 +174,24 @@ absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {
            (options_.most_bytes <= 0 || sum <= options_.most_bytes);
   };
   if (fits()) return absl::OkStatus();
-  std::set<std::string> named;
-  if (options_.named) {
-    absl::StatusOr<std::set<std::string>> asked = options_.named();
-    if (!asked.ok()) return asked.status();
-    named = *std::move(asked);
-  }
+  const absl::StatusOr<std::set<std::string>> named = Named();
+  if (!named.ok()) return named.status();
   while (!fits()) {
     auto oldest = entries_.end();
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-      if (it->first == id || named.contains(it->second.kernel.provider())) continue;
+      if (it->first == id || named->contains(it->second.kernel.provider())) continue;
+      if (IsFresh(it->second)) continue;
       if (oldest == entries_.end() || it->second.used < oldest->second.used) oldest = it;
     }
     if (oldest == entries_.end()) {
-      return WithRetry(absl::ResourceExhaustedError(Cat(
-                           "there is no room for another kernel: kept jobs name the ", named.size(),
-                           " that are here; delete jobs, or the daemon's operator can raise "
-                           "--user-kernels-keep-bytes and --user-kernels-keep")),
-                       absl::Minutes(1));
+      return WithRetry(
+          absl::ResourceExhaustedError(
+              Cat("there is no room for another kernel: kept jobs name those that are here (",
+                  entries_.size(), "), or they were used in the last ",
+                  absl::FormatDuration(options_.fresh),
+                  "; delete jobs, or the daemon's operator can raise "
+                  "--user-kernels-keep-bytes and --user-kernels-keep")),
+          absl::Minutes(1));
     }
     Discard(PathOf(oldest->first));
     Log(LogLevel::kInfo, "kernel.removed", {{"kernel", oldest->second.kernel.provider()}});
@@ -184,23 +215,71 @@ absl::Status KernelFolder::Put(const std::string& folder, const v1::UserKernel& 
   if (absl::Status s = Sync(folder); !s.ok()) return s;
   Entry entry{kernel, toolchain, BytesIn(folder), fs::file_time_type::clock::now()};
   const std::lock_guard lock(mutex_);
+  if (const auto found = entries_.find(id); found != entries_.end()) {
+    const Entry& old = found->second;
+    if (absl::Status s = CheckPlace(old, kernel); !s.ok()) return s;
+    std::error_code error;
+    if (IsSame(old.kernel, kernel) && old.toolchain == toolchain &&
+        fs::is_regular_file(Cat(PathOf(id), kLibrary), error)) {
+      Use(id, found->second);
+      Discard(folder);
+      return absl::OkStatus();
+    }
+  }
   if (absl::Status s = MakeRoom(id, entry.bytes); !s.ok()) return s;
-  // A library that was compiled anew takes the place of the old one. A process that has the old one
-  // open keeps it.
-  if (entries_.erase(id) > 0) Discard(PathOf(id));
-  if (rename(folder.c_str(), PathOf(id).c_str()) != 0) return Cannot("rename", folder);
+  if (absl::Status s = Place(folder, id); !s.ok()) return s;
   entries_[id] = std::move(entry);
-  return Sync(options_.path);
+  absl::Status synced = Sync(options_.path);
+  // A process that has the old library open keeps it.
+  if (synced.ok()) Discard(folder);
+  return synced;
+}
+
+absl::Status KernelFolder::Place(const std::string& folder, const std::string& id) const {
+  const std::string path = PathOf(id);
+  if (!entries_.contains(id)) {
+    return rename(folder.c_str(), path.c_str()) == 0 ? absl::OkStatus() : Cannot("rename", folder);
+  }
+  if (renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOENT) return Cannot("exchange", path);
+  // The file system exchanges no folders, or the old one is gone.
+  const std::string aside = Cat(folder, "-old");
+  const bool moved = rename(path.c_str(), aside.c_str()) == 0;
+  if (!moved && errno != ENOENT) return Cannot("rename", path);
+  if (rename(folder.c_str(), path.c_str()) != 0) {
+    absl::Status status = Cannot("rename", folder);
+    if (moved) std::rename(aside.c_str(), path.c_str());
+    return status;
+  }
+  if (moved && rename(aside.c_str(), folder.c_str()) != 0) return Cannot("rename", aside);
+  return absl::OkStatus();
+}
+
+KernelFolder::Kept KernelFolder::Use(const std::string& id, Entry& entry) const {
+  entry.used = fs::file_time_type::clock::now();
+  std::error_code ignored;
+  fs::last_write_time(Cat(PathOf(id), kAbout), entry.used, ignored);
+  return Kept{entry.kernel, Cat(PathOf(id), kLibrary), entry.toolchain};
 }
 
 std::optional<KernelFolder::Kept> KernelFolder::Find(const std::string& id) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return std::nullopt;
-  found->second.used = fs::file_time_type::clock::now();
-  std::error_code ignored;
-  fs::last_write_time(Cat(PathOf(id), kAbout), found->second.used, ignored);
-  return Kept{found->second.kernel, Cat(PathOf(id), kLibrary), found->second.toolchain};
+  return Use(id, found->second);
+}
+
+absl::StatusOr<std::optional<KernelFolder::Kept>> KernelFolder::FindSame(
+    const v1::UserKernel& kernel) {
+  const std::string id = kernel.sha256().substr(0, kKernelIdLength);
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return std::nullopt;
+  if (absl::Status s = CheckPlace(found->second, kernel); !s.ok()) return s;
+  if (!IsSame(found->second.kernel, kernel)) return std::nullopt;
+  return Use(id, found->second);
 }
 
 }  // namespace assay::server

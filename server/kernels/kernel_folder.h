@@ -7,10 +7,14 @@
 //   3fa9c1d2e4b0/toolchain    what compiled it; absent if a library was sent
 //   new-x7k2p9/               a kernel that is being written
 //
-// A kernel is written into a folder of its own, synced to the disk and then renamed. So a daemon
-// that is killed leaves a whole kernel or none; what it left half-written is removed at the next
-// opening. The number and the bytes are limited: the kernel that was not used for the longest time
-// goes first. A kernel that a kept job names stays.
+// A kernel is written into a folder of its own, synced to the disk and then renamed; one that takes
+// the place of another is exchanged with it. So a daemon that is killed leaves a whole kernel or
+// none, and loses none that it had (a file system that cannot exchange folders has a short gap
+// there). What it left half-written is removed at the next opening.
+//
+// The number and the bytes are limited: the kernel that was not used for the longest time goes
+// first. A kernel that a kept job names stays, and so does one that came or was asked for a moment
+// ago: a job that names it may be on its way.
 //
 // Thread-safe. Only the user of the daemon can read the folder.
 #ifndef ASSAY_SERVER_KERNELS_KERNEL_FOLDER_H_
@@ -30,6 +34,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "assay/v1/user_kernel.pb.h"
 
 namespace assay::server {
@@ -43,6 +48,8 @@ struct KernelFolderOptions {
   std::string path;
   std::int64_t most_bytes = 0;  // [bytes] of all kernels; 0: no limit
   std::int64_t most_count = 0;  // of kernels; 0: no limit
+  // How long a kernel stays after its last use, also if no job names it.
+  absl::Duration fresh = absl::Minutes(2);
   // Returns the providers ("user/…") that kept jobs name. Asked only if a kernel has to go. Empty:
   // no job names any.
   std::function<absl::StatusOr<std::set<std::string>>()> named;
@@ -58,8 +65,10 @@ class KernelFolder {
   absl::StatusOr<std::string> NewFolder();
   void Discard(const std::string& folder);
 
-  // Keeps what is in `folder`. The file kernel.so must be there. A kernel of the same id is
-  // replaced. RESOURCE_EXHAUSTED if kept jobs name so many kernels that there is no room.
+  // Keeps what is in `folder`. The file kernel.so must be there. If the same kernel of the same
+  // toolchain is here and whole, it stays, and `folder` is removed. Another of the same id is
+  // replaced. RESOURCE_EXHAUSTED if so many kernels stay that there is no room. ALREADY_EXISTS as
+  // FindSame.
   absl::Status Put(const std::string& folder, const v1::UserKernel& kernel,
                    const std::string& toolchain);
 
@@ -70,6 +79,9 @@ class KernelFolder {
   };
   // The kernel of an id. Counts as a use.
   std::optional<Kept> Find(const std::string& id);
+  // The kernel of the same bytes and the same form. Counts as a use. Nothing if there is none.
+  // ALREADY_EXISTS if another kernel of the same id is here and stays.
+  absl::StatusOr<std::optional<Kept>> FindSame(const v1::UserKernel& kernel);
 
  private:
   struct Entry {
@@ -83,8 +95,16 @@ class KernelFolder {
 
   void Load();
   std::string PathOf(const std::string& id) const { return options_.path + "/" + id; }
-  // Removes kernels until one of `bytes` has room. Requires mutex_.
+  // These require mutex_.
+  absl::StatusOr<std::set<std::string>> Named() const;
+  bool IsFresh(const Entry& entry) const;
+  // OK if `kernel` is the entry's, or may take its place.
+  absl::Status CheckPlace(const Entry& entry, const v1::UserKernel& kernel) const;
+  // Removes kernels until one of `bytes` has room.
   absl::Status MakeRoom(const std::string& id, std::int64_t bytes);
+  // Moves `folder` to the kernel's place. What was there is in `folder` then.
+  absl::Status Place(const std::string& folder, const std::string& id) const;
+  Kept Use(const std::string& id, Entry& entry) const;
 
   const KernelFolderOptions options_;
   std::mutex mutex_;

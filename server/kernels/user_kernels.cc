@@ -215,17 +215,12 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   EVP_DigestFinal_ex(upload.digest_, digest.data(), nullptr);
   kernel.set_sha256(
       absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}));
-  const std::string id = kernel.sha256().substr(0, kKernelIdLength);
-  kernel.set_provider(Cat(kUserPrefix, id));
+  kernel.set_provider(Cat(kUserPrefix, kernel.sha256().substr(0, kKernelIdLength)));
   const bool source = IsSource(kernel.form());
   const std::string toolchain = source ? Toolchain(options_.compiler, kernel.form()) : "";
-  if (const std::optional<KernelFolder::Kept> kept = folder_->Find(id)) {
-    if (kept->kernel.sha256() != kernel.sha256() || kept->kernel.form() != kernel.form()) {
-      return absl::AlreadyExistsError(
-          Cat("another kernel is called ", kernel.provider(), " here; change a byte of the file"));
-    }
-    if (kept->toolchain == toolchain) return kept->kernel;
-  }
+  const absl::StatusOr<std::optional<KernelFolder::Kept>> kept = folder_->FindSame(kernel);
+  if (!kept.ok()) return kept.status();
+  if (*kept && (*kept)->toolchain == toolchain) return (*kept)->kernel;
   const std::string library = Cat(upload.path_, "/kernel.so");
   v1::UserKernel compiled = kernel;
   if (source) {

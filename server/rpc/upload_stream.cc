@@ -8,22 +8,28 @@
 #include "server/rpc/error_mapping.h"
 
 namespace assay::server {
+
 std::shared_ptr<UploadStream> UploadStream::Start(Options options) {
   const std::shared_ptr<UploadStream> stream(new UploadStream(std::move(options)));
   stream->self_ = stream;
-  const absl::Time until = absl::Now() + stream->options_.base;
-  stream->late_.Set(absl::ToChronoTime(until), [weak = stream->weak_from_this()](bool rang) {
-    const std::shared_ptr<UploadStream> late = weak.lock();
-    if (!rang || late == nullptr) return;
-    {
-      const std::lock_guard lock(late->mutex_);
-      if (late->compiling_) return;
-    }
-    late->Abort(absl::DeadlineExceededError(
-        Cat("the file did not come within ", absl::FormatDuration(late->options_.base))));
-  });
+  stream->Expect("header", stream->options_.base, &UploadStream::begun_, stream->late_header_);
   stream->StartRead(&stream->request_);
   return stream;
+}
+
+void UploadStream::Expect(std::string_view what, absl::Duration limit,
+                          const bool UploadStream::*come, grpc::Alarm& alarm) {
+  alarm.Set(absl::ToChronoTime(absl::Now() + limit),
+            [weak = weak_from_this(), what, limit, come](bool rang) {
+              const std::shared_ptr<UploadStream> late = weak.lock();
+              if (!rang || late == nullptr) return;
+              {
+                const std::lock_guard lock(late->mutex_);
+                if ((*late).*come) return;
+              }
+              late->Abort(absl::DeadlineExceededError(
+                  Cat("the ", what, " did not come within ", absl::FormatDuration(limit))));
+            });
 }
 
 void UploadStream::Abort(const absl::Status& status) {
@@ -38,8 +44,15 @@ absl::Status UploadStream::Take() {
     }
     absl::StatusOr<std::unique_ptr<KernelUpload>> begun =
         options_.kernels->Begin(request_.header());
-    if (begun.ok()) upload_ = *std::move(begun);
-    return begun.status();
+    if (!begun.ok()) return begun.status();
+    upload_ = *std::move(begun);
+    {
+      const std::lock_guard lock(mutex_);
+      begun_ = true;
+    }
+    const std::int64_t seconds = upload_->kernel().size_bytes() / options_.bytes_per_second;
+    Expect("file", options_.base + absl::Seconds(seconds), &UploadStream::compiling_, late_);
+    return absl::OkStatus();
   }
   const std::string& bytes = request_.chunk();
   if (bytes.empty() || bytes.size() > kMostChunkBytes) {
@@ -65,9 +78,13 @@ void UploadStream::OnReadDone(bool ok) {
     const std::lock_guard lock(mutex_);
     compiling_ = true;
   }
-  if (options_.thread->TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
+  const bool library = upload_->kernel().form() == v1::KERNEL_FORM_LIBRARY;
+  TaskThread& thread = library ? *options_.libraries : *options_.compiles;
+  if (thread.TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
   End(WithRetry(
-      absl::ResourceExhaustedError("too many kernels wait for the compiler; call again later"),
+      absl::ResourceExhaustedError(Cat("too many kernels wait ",
+                                       library ? "to be checked" : "for the compiler",
+                                       "; call again later")),
       absl::Seconds(5)));
 }
 
@@ -132,6 +149,7 @@ void UploadStream::OnWriteDone(bool ok) {
 void UploadStream::OnCancel() { Abort(absl::CancelledError("the client has left")); }
 
 void UploadStream::OnDone() {
+  late_header_.Cancel();
   late_.Cancel();
   std::shared_ptr<UploadStream> self;
   grpc::Status status;

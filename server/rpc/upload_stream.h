@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -34,9 +35,11 @@ class UploadStream final
  public:
   struct Options {
     UserKernels* kernels = nullptr;
-    TaskThread* thread = nullptr;  // compiles, one kernel after the other
+    TaskThread* compiles = nullptr;   // source: compiles one kernel after the other
+    TaskThread* libraries = nullptr;  // checks and keeps libraries, which takes far less
     grpc::CallbackServerContext* context = nullptr;
-    // How long the file may take to come: `base`, plus its bytes at `bytes_per_second`.
+    // How long the header may take to come: `base`. How long the file may take after it: `base`,
+    // plus its bytes at `bytes_per_second`.
     absl::Duration base = absl::Seconds(60);
     std::int64_t bytes_per_second = 1'000'000;
     // Called once, when the call is over, with the status that the client gets and the kernel's
@@ -53,6 +56,9 @@ class UploadStream final
   explicit UploadStream(Options options) : options_(std::move(options)) {}
 
   absl::Status Take();
+  // Ends the call at `alarm` if `come`, a flag of mutex_, is not set by then.
+  void Expect(std::string_view what, absl::Duration limit, const bool UploadStream::*come,
+              grpc::Alarm& alarm);
   void Compile();
   void Send(v1::UploadKernelResponse response);
   void WriteNext();  // requires mutex_
@@ -66,6 +72,7 @@ class UploadStream final
 
   const Options options_;
   std::shared_ptr<UploadStream> self_;    // until OnDone
+  grpc::Alarm late_header_;               // rings when the header should have come
   grpc::Alarm late_;                      // rings when the file should have come
   v1::UploadKernelRequest request_;       // while it is read
   std::unique_ptr<KernelUpload> upload_;  // the reader's, then the compiling thread's
@@ -74,7 +81,8 @@ class UploadStream final
   std::mutex mutex_;
   std::deque<v1::UploadKernelResponse> waiting_;  // mutex_; the first is being written
   bool writing_ = false;                          // mutex_
-  bool compiling_ = false;                        // mutex_
+  bool begun_ = false;                            // mutex_; the header has come
+  bool compiling_ = false;                        // mutex_; the file has come
   bool finished_ = false;                         // mutex_
   std::optional<absl::Status> end_;               // mutex_
   grpc::Status status_;                           // mutex_

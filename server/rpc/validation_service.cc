@@ -37,7 +37,7 @@ namespace {
 
 // The most calls that wait for a thread. They hold their requests in memory.
 constexpr std::size_t kMostCallsWaiting = 64;
-// The most kernels that wait for the compiler.
+// The most kernels that wait for the compiler, and the most libraries that wait to be checked.
 constexpr std::size_t kMostCompilesWaiting = 16;
 // How often watchers are looked at: a quarter of the time that they have, within these.
 constexpr absl::Duration kLeastLook = absl::Milliseconds(10);
@@ -271,7 +271,8 @@ class ValidationService::Impl {
     if (!refused.ok()) return Refuse<UploadReactor>(call, refused);
     const std::shared_ptr<UploadStream> stream = UploadStream::Start(
         {.kernels = kernels_,
-         .thread = &compiles_,
+         .compiles = &compiles_,
+         .libraries = &libraries_,
          .context = call.context,
          .ended = [this, call, place = std::move(place)](const grpc::Status& status,
                                                          const std::string& provider) mutable {
@@ -547,11 +548,12 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<ExternalStream>> external_streams_;  // mutex_; some have ended
   std::vector<std::weak_ptr<UploadStream>> upload_streams_;      // mutex_; some have ended
 
-  TaskThread pump_;                            // reads the streams of WatchJob; writes_ uses it
-  TaskThread compiles_{kMostCompilesWaiting};  // users' kernels
-  TaskThread backups_{1};                      // one copy of the store; another may wait
-  TaskThread writes_{kMostCallsWaiting};       // plans and commits
-  TaskThread long_work_{kMostCallsWaiting};    // calls that wait for a device or read many files
+  TaskThread pump_;                             // reads the streams of WatchJob; writes_ uses it
+  TaskThread compiles_{kMostCompilesWaiting};   // users' kernels that come as source
+  TaskThread libraries_{kMostCompilesWaiting};  // users' kernels that come as libraries
+  TaskThread backups_{1};                       // one copy of the store; another may wait
+  TaskThread writes_{kMostCallsWaiting};        // plans and commits
+  TaskThread long_work_{kMostCallsWaiting};     // calls that wait for a device or read many files
   Comparisons comparisons_;
   std::jthread stall_thread_;  // last: stopped and joined before what it uses ends
 };

@@ -37,9 +37,11 @@ absl::Status Unusable(std::string_view why) {
   return FailedKernel({.preparing = true}, Cat("the kernel's library cannot be used: ", why));
 }
 
+// A file that cannot be read is no fault of the kernel's: the daemon gave its path.
 absl::Status CheckFile(const std::string& path) {
+  const absl::Status unread = absl::InternalError(Cat("the kernel's file ", path, " cannot be read"));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return Unusable(Cat("the file ", path, " cannot be read"));
+  if (!file) return unread;
   const auto size = static_cast<std::int64_t>(file.tellg());
   if (size > kLargestLibrary) {
     return Unusable(Cat("it has ", size, " bytes, and at most ", kLargestLibrary, " are taken"));
@@ -47,7 +49,7 @@ absl::Status CheckFile(const std::string& path) {
   std::vector<char> bytes(static_cast<std::size_t>(std::max<std::int64_t>(size, 0)));
   file.seekg(0);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!file) return Unusable(Cat("the file ", path, " cannot be read"));
+  if (!file) return unread;
   const absl::Status checked = CheckLibrary(std::as_bytes(std::span(bytes)));
   return checked.ok() ? checked : Unusable(Cat(checked.message()));
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class KernelFolderTest : public ::testing::Test {
     ASSERT_NE(mkdtemp(path.data()), nullptr);
     root_ = path;
     options_.path = (root_ / "kernels").string();
+    options_.fresh = absl::ZeroDuration();
     options_.named = [this] { return absl::StatusOr<std::set<std::string>>(named_); };
   }
   void TearDown() override { fs::remove_all(root_); }
@@ -34,19 +36,28 @@ class KernelFolderTest : public ::testing::Test {
     EXPECT_TRUE(folder.ok()) << folder.status();
     return *std::move(folder);
   }
-  static v1::UserKernel Kernel(char digit) {
+  static v1::UserKernel Kernel(char digit, v1::KernelForm form = v1::KERNEL_FORM_LIBRARY) {
     v1::UserKernel kernel;
+    kernel.set_form(form);
     kernel.set_sha256(std::string(64, digit));
     kernel.set_provider("user/" + std::string(12, digit));
     return kernel;
   }
   static absl::Status Put(KernelFolder& folder, char digit, std::size_t bytes = 10) {
+    return Put(folder, Kernel(digit), "", std::string(bytes, 'x'));
+  }
+  static absl::Status Put(KernelFolder& folder, const v1::UserKernel& kernel,
+                          const std::string& toolchain, const std::string& library) {
     const absl::StatusOr<std::string> path = folder.NewFolder();
     if (!path.ok()) return path.status();
-    std::ofstream(*path + "/kernel.so") << std::string(bytes, 'x');
-    absl::Status status = folder.Put(*path, Kernel(digit), "");
+    std::ofstream(*path + "/kernel.so") << library;
+    absl::Status status = folder.Put(*path, kernel, toolchain);
     if (!status.ok()) folder.Discard(*path);
     return status;
+  }
+  std::string LibraryOf(char digit) const {
+    std::ifstream file(fs::path(options_.path) / std::string(12, digit) / "kernel.so");
+    return {std::istreambuf_iterator<char>(file), {}};
   }
   // Makes the kernel's last use older than that of the others.
   void Age(char digit) const {
@@ -120,6 +131,69 @@ TEST_F(KernelFolderTest, BytesAreLimited) {
   ASSERT_TRUE(Put(*folder, 'b', 2000).ok());
   EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'b')));
   EXPECT_TRUE(absl::IsResourceExhausted(Put(*folder, 'c', 4000)));
+}
+
+TEST_F(KernelFolderTest, TheSameKernelStaysAndIsNotWrittenAgain) {
+  std::unique_ptr<KernelFolder> folder = Open();
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "gcc 12", "first").ok());
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "gcc 12", "second").ok());
+  EXPECT_EQ(LibraryOf('a'), "first") << "a job may have it open, and the two are the same kernel";
+  EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'a')));
+}
+
+TEST_F(KernelFolderTest, AnotherToolchainsLibraryTakesThePlace) {
+  std::unique_ptr<KernelFolder> folder = Open();
+  named_ = {"user/" + std::string(12, 'a')};
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "gcc 12", "first").ok());
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "gcc 13", "second").ok());
+  EXPECT_EQ(LibraryOf('a'), "second");
+  EXPECT_EQ(Open()->Find(std::string(12, 'a'))->toolchain, "gcc 13");
+  EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'a')));
+}
+
+TEST_F(KernelFolderTest, ADamagedKernelIsReplaced) {
+  std::unique_ptr<KernelFolder> folder = Open();
+  const fs::path kept = fs::path(options_.path) / std::string(12, 'a');
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "", "first").ok());
+  fs::remove(kept / "kernel.so");
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "", "second").ok());
+  EXPECT_EQ(LibraryOf('a'), "second");
+  fs::remove_all(kept);
+  ASSERT_TRUE(Put(*folder, Kernel('a'), "", "third").ok());
+  EXPECT_EQ(LibraryOf('a'), "third");
+  EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'a')));
+}
+
+TEST_F(KernelFolderTest, AKernelWhoseJobMayBeOnItsWayStays) {
+  options_.most_count = 1;
+  options_.fresh = absl::Hours(1000);
+  ASSERT_TRUE(Put(*Open(), 'a').ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Put(*Open(), 'b')));
+  EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'a')));
+  options_.fresh = absl::Minutes(2);
+  Age('a');
+  ASSERT_TRUE(Put(*Open(), 'b').ok());
+  EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'b')));
+}
+
+TEST_F(KernelFolderTest, TheSameBytesInAnotherFormTakeThePlaceOfWhatNoJobNames) {
+  const v1::UserKernel c = Kernel('a', v1::KERNEL_FORM_C);
+  const v1::UserKernel cxx = Kernel('a', v1::KERNEL_FORM_CXX);
+  std::unique_ptr<KernelFolder> folder = Open();
+  ASSERT_TRUE(Put(*folder, c, "", "of C").ok());
+  EXPECT_TRUE((*folder->FindSame(c)).has_value());
+  EXPECT_FALSE((*folder->FindSame(cxx)).has_value());
+  named_ = {"user/" + std::string(12, 'a')};
+  EXPECT_TRUE(absl::IsAlreadyExists(Put(*folder, cxx, "", "of C++")));
+  const absl::Status named = folder->FindSame(cxx).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(named));
+  EXPECT_THAT(std::string(named.message()), HasSubstr("kept jobs name it; change a byte"));
+  EXPECT_EQ(LibraryOf('a'), "of C");
+  named_.clear();
+  ASSERT_TRUE(Put(*folder, cxx, "", "of C++").ok());
+  EXPECT_EQ(LibraryOf('a'), "of C++");
+  options_.fresh = absl::Hours(1000);
+  EXPECT_TRUE(absl::IsAlreadyExists(Open()->FindSame(c).status()));
 }
 
 TEST(KernelIdTest, OnlyTwelveHexadecimalDigitsAreAnId) {
