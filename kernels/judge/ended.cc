@@ -18,16 +18,29 @@ Reason ReasonOf(const KernelFailure& failure) {
       return Reason::kUnsupported;
     case KernelError::kLost:
       return Reason::kCancelled;
+    case KernelError::kNoTime:
+      return Reason::kTimeout;
+    case KernelError::kNotStarted:
     case KernelError::kUnusable:
       break;
   }
   return Reason::kFault;
 }
 
+Blame BlameOf(const KernelFailure& failure, Reason reason) {
+  // Somebody else killed it, as the system does when memory is short.
+  if (failure.cause == DeathCause::kKilled) return Blame::kHost;
+  if (failure.cause == DeathCause::kNone &&
+      (failure.error == KernelError::kNoTime || failure.error == KernelError::kNotStarted)) {
+    return Blame::kHost;
+  }
+  return reason == Reason::kFault ? Blame::kKernel : UsualBlame(reason);
+}
+
 // A kernel in another process: what it does is no fault of the device.
 Ended EndedBy(const KernelFailure& failure, const absl::Status& status) {
   Finding finding{ReasonOf(failure), Cat(status.message())};
-  if (finding.reason == Reason::kFault) finding.blame = Blame::kKernel;
+  finding.blame = BlameOf(failure, finding.reason);
   finding.failure = failure;
   const bool unsupported = finding.reason == Reason::kUnsupported;
   return {unsupported ? Verdict::kUnsupported : Verdict::kError, std::move(finding)};

@@ -59,6 +59,8 @@ struct Published {
 
 // The way to a function of another process; kernels/providers/external/external.h defines it.
 class Elsewhere;
+// The most bytes of a tensor that go that way at once.
+inline constexpr std::int64_t kMostExternalBytes = std::int64_t{1} << 20;
 
 struct Case {
   Problem problem;
@@ -78,6 +80,9 @@ struct Case {
   int repeats = 0;                 // 0: the job's, or 1
   Mode mode = Mode::kUnspecified;  // unspecified: the job's, or validate
   std::optional<double> deadline_seconds;
+  // When the deadline began [seconds of the steady clock]; its probes share it. 0: when the kernel
+  // is made. Set by the worker, never by a user.
+  double deadline_from = 0;
   Verification verify = Verification::kUnspecified;  // unspecified: full
   int checksum_probes = 0;         // random vectors a side; 0: kDefaultChecksumProbes
   bool probes = true;              // exact probes and identities beside the data

@@ -3,8 +3,9 @@
 // operands with their guard bands.
 //
 // The runner is trusted until it loads the kernel's library. From then on everything that the judge
-// reads here may be a lie: it checks each value before it uses it, keeps its own counts, and takes
-// the operands only while the runner is stopped.
+// reads here may be a lie: it checks each value before it uses it, and keeps its own counts. When a
+// launch says that it is done, the judge first reads some pieces of the output at once, while the
+// runner still runs. Then it stops the runner, and takes everything else.
 #ifndef ASSAY_KERNELS_RUNNER_PROTOCOL_H_
 #define ASSAY_KERNELS_RUNNER_PROTOCOL_H_
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
@@ -35,8 +38,8 @@ constexpr bool kSanitized = false;
 // to read files. Everything else is refused. Names of other processors' calls are left out.
 constexpr std::array kAllowed = {
     // Memory.
-    "brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "mincore", "mlock", "mlock2",
-    "munlock", "msync", "membarrier", "get_mempolicy", "set_mempolicy", "mbind",
+    "brk", "munmap", "mprotect", "mremap", "madvise", "mincore", "mlock", "mlock2", "munlock",
+    "msync", "membarrier", "get_mempolicy", "set_mempolicy", "mbind",
     // Threads.
     "futex", "futex_waitv", "futex_wait", "futex_wake", "futex_requeue", "set_robust_list",
     "set_tid_address", "rseq", "gettid", "getpid", "getppid", "exit", "exit_group", "sched_yield",
@@ -112,11 +115,16 @@ std::string FilterCalls() {
   for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}) {
     filter.Allow("fcntl", {Low(1, static_cast<std::uint32_t>(command))});
   }
-  // abort() ends the process by a signal to itself. SIGSTOP is the judge's, and SIGCONT must not
-  // undo it.
-  filter.Allow("kill", {Low(1, SIGABRT)});
-  filter.Allow("tkill", {Low(1, SIGABRT)});
-  filter.Allow("tgkill", {Low(2, SIGABRT)});
+  // Memory that is shared and of no file is charged to no limit of this process.
+  filter.Allow("mmap", {SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0)});
+  filter.Allow("mmap",
+               {SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_SHARED | MAP_ANONYMOUS, MAP_ANONYMOUS)});
+  // abort() ends the process by a signal to itself. It may send none to others: not to its judge,
+  // and not to all (kill of 0, -1 or a group). SIGSTOP is the judge's, and SIGCONT must not undo
+  // it.
+  const auto self = static_cast<std::uint32_t>(getpid());
+  filter.Allow("kill", {Low(0, self), Low(1, SIGABRT)});
+  filter.Allow("tgkill", {Low(0, self), Low(2, SIGABRT)});
   for (const char* name : {"sched_setaffinity", "prlimit64"}) filter.Allow(name, {Low(0, 0)});
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA,
                            PR_GET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE}) {
@@ -125,44 +133,84 @@ std::string FilterCalls() {
   return filter.Load();
 }
 
-void DropCapabilities() {
+// Returns why it has capabilities left, or an empty text.
+std::string DropCapabilities() {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   for (int capability = 0; capability < 64; ++capability) {
     prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> none{};
-  syscall(SYS_capset, &header, none.data());
+  if (syscall(SYS_capset, &header, none.data()) == 0) return "";
+  const int error = errno;
+  // Where the call is refused, there may be none to drop.
+  if (syscall(SYS_capget, &header, none.data()) == 0 &&
+      std::all_of(none.begin(), none.end(), [](const __user_cap_data_struct& set) {
+        return (set.effective | set.permitted | set.inheritable) == 0;
+      })) {
+    return "";
+  }
+  return Cat("capset: ", std::strerror(error));
 }
 
-// Lowers a limit. One that is lower already stays.
-void Limit(__rlimit_resource resource, std::uint64_t most) {
-  rlimit limit{};
-  if (getrlimit(resource, &limit) != 0) return;
-  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, most);
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, limit.rlim_max);
-  setrlimit(resource, &limit);
+// Lowers limits. One that is lower already stays.
+class Limits {
+ public:
+  void Lower(__rlimit_resource resource, const char* name, std::uint64_t most) {
+    rlimit limit{};
+    if (getrlimit(resource, &limit) == 0) {
+      if (limit.rlim_max <= most && limit.rlim_cur <= most) return;
+      limit.rlim_max = std::min<rlim_t>(limit.rlim_max, most);
+      limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, limit.rlim_max);
+      if (setrlimit(resource, &limit) == 0) return;
+    }
+    if (missing_.empty()) missing_ = Cat(name, ": ", std::strerror(errno));
+  }
+  // The first that could not be lowered, and why; or an empty text.
+  const std::string& missing() const { return missing_; }
+
+ private:
+  std::string missing_;
+};
+
+// The threads of the whole machine, so at least those of this user; 0: unknown.
+std::uint64_t ThreadsOfTheMachine() {
+  std::uint64_t threads = 0;
+  if (std::FILE* const load = std::fopen("/proc/loadavg", "re")) {
+    if (std::fscanf(load, "%*f %*f %*f %*u/%" SCNu64, &threads) != 1) threads = 0;
+    std::fclose(load);
+  }
+  return threads;
 }
 
-void LimitResources(const RunnerRights& rights) {
-  Limit(RLIMIT_CORE, 1);  // 1 also stops a core_pattern that pipes to a program
-  Limit(RLIMIT_FSIZE, 0);
-  Limit(RLIMIT_NOFILE, 64);
-  Limit(RLIMIT_MEMLOCK, std::uint64_t{64} << 20);
-  if (kSanitized) return;
-  Limit(RLIMIT_DATA, rights.memory_bytes);
+std::string LimitResources(const RunnerRights& rights) {
+  Limits limits;
+  limits.Lower(RLIMIT_CORE, "RLIMIT_CORE", 1);  // 1 also stops a core_pattern that pipes
+  limits.Lower(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0);
+  limits.Lower(RLIMIT_NOFILE, "RLIMIT_NOFILE", 64);
+  limits.Lower(RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK", std::uint64_t{64} << 20);
+  // The limit counts all threads of the user, so it leaves room for those that others begin later.
+  // Linux does not hold root to it.
+  if (const std::uint64_t threads = ThreadsOfTheMachine(); threads > 0) {
+    constexpr std::uint64_t kOfOthers = 1024;
+    limits.Lower(RLIMIT_NPROC, "RLIMIT_NPROC", threads + kOfOthers + 4 * rights.thread_count);
+  }
+  if (kSanitized) return limits.missing();
+  limits.Lower(RLIMIT_DATA, "RLIMIT_DATA", rights.memory_bytes);
   // Each thread reserves address space for its stack and its heap that it does not use.
   constexpr std::uint64_t kOfThread = std::uint64_t{256} << 20;
   constexpr std::uint64_t kOfLibraries = std::uint64_t{4} << 30;
-  Limit(RLIMIT_AS, rights.operand_bytes + 2 * rights.memory_bytes + kOfLibraries +
-                       (rights.thread_count + 16) * kOfThread);
+  limits.Lower(RLIMIT_AS, "RLIMIT_AS",
+               rights.operand_bytes + 2 * rights.memory_bytes + kOfLibraries +
+                   (rights.thread_count + 16) * kOfThread);
+  return limits.missing();
 }
 
 FileRules Readable(const std::string& library) {
   namespace fs = std::filesystem;
   FileRules rules;
   rules.readable = {"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64",
-                    "/usr/local/lib", "/usr/local/lib64", "/opt", "/nix/store", "/gnu/store",
+                    "/usr/local/lib", "/usr/local/lib64", "/nix/store", "/gnu/store",
                     "/etc/ld.so.cache", "/etc/localtime",
                     // How many processors there are, and what they can do.
                     "/sys/devices/system/cpu", "/sys/devices/system/node", "/proc/cpuinfo",
@@ -182,12 +230,13 @@ std::string GiveUpRights(const RunnerRights& rights) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return Cat("PR_SET_NO_NEW_PRIVS: ", std::strerror(errno));
   }
-  LimitResources(rights);
-  DropCapabilities();
-  if (std::string why = RestrictFiles(Readable(rights.library)); !why.empty()) {
-    missing.push_back(std::move(why));
-  }
-  if (std::string why = FilterCalls(); !why.empty()) missing.push_back(std::move(why));
+  const auto add = [&missing](std::string why) {
+    if (!why.empty()) missing.push_back(std::move(why));
+  };
+  add(LimitResources(rights));
+  add(DropCapabilities());
+  add(RestrictFiles(Readable(rights.library)));
+  add(FilterCalls());
   return Join(missing, "; ");
 }
 

@@ -2,7 +2,7 @@
 //
 // Afterwards the process reads the library, the system's libraries and what says how many
 // processors there are. It opens no file for writing, makes no socket, starts no process, sends no
-// signal but SIGABRT to end itself, and reaches no other process. It may start threads. All that
+// signal but SIGABRT to itself, and reaches no other process. It may start threads. All that
 // comes on top of what the worker that started it has given up.
 #ifndef ASSAY_KERNELS_RUNNER_RUNNER_RIGHTS_H_
 #define ASSAY_KERNELS_RUNNER_RUNNER_RIGHTS_H_

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstdint>
 
@@ -43,10 +44,21 @@ inline bool SpinFor(const std::atomic<std::uint32_t>& word, std::uint32_t wanted
   }
 }
 
+// Why SleepOn returned.
+enum class Waking {
+  kWoken,    // somebody woke the word
+  kTimeout,  // the time was over
+  kAwake,    // it did not sleep, or a signal ended the sleep
+};
+
 // Sleeps until somebody wakes the word, or it is not `seen`, or the time is over.
-inline void SleepOn(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t most_ns) {
+inline Waking SleepOn(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t most_ns) {
   const timespec limit{most_ns / 1'000'000'000, most_ns % 1'000'000'000};
-  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &limit, nullptr, 0);
+  if (syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &limit, nullptr,
+              0) == 0) {
+    return Waking::kWoken;
+  }
+  return errno == ETIMEDOUT ? Waking::kTimeout : Waking::kAwake;
 }
 
 inline void WakeSleepers(std::atomic<std::uint32_t>& word) {

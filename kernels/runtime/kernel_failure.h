@@ -28,6 +28,8 @@ enum class KernelError : std::uint8_t {
   kRaised,        // it ended with an exception of its own
   kUnsupported,   // it says that it does not compute this case
   kLost,          // its process cannot be reached any more
+  kNoTime,        // the case's deadline left it too little time to be judged by
+  kNotStarted,    // this machine could not start its process; nothing of it was loaded
 };
 
 struct KernelFailure {

@@ -129,9 +129,15 @@ End CaseRun::LaunchAll() {
 End CaseRun::LaunchAgain() {
   // What is wrong already needs no timing.
   const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-  if (only_timed() || wrong || (!timed() && seconds_[0] >= kShortLaunch)) return std::nullopt;
-  if (End end = timed() ? Benchmark() : WarmLaunches()) return end;
-  if (wrong_when_timed_) return std::nullopt;  // it has its verdict
+  const bool warm = !timed() && seconds_[0] < kShortLaunch;
+  // Of a kernel that is not trusted, one judged launch on known data says little.
+  const bool secret = !timed() && !launcher_.kernel().trusted();
+  if (only_timed() || wrong || !(timed() || warm || secret)) return std::nullopt;
+  if (End end = timed() ? Benchmark() : secret ? LaunchOnSecretDraw() : std::nullopt) return end;
+  if (wrong_on_draw_) return std::nullopt;  // it has its verdict
+  if (warm) {
+    if (End end = WarmLaunches()) return end;
+  }
   if (End end = launcher_.RestoreInputs()) return end;
   if (End end = CompareLast()) return end;
   const Verdict first = outcome_.verdict;

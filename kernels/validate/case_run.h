@@ -92,6 +92,10 @@ class CaseRun {
   // The same for a kernel that is not trusted.
   class Draws;
   End BenchmarkByDraws();
+  // Untimed: one launch on a draw that the kernel cannot know, judged in full.
+  End LaunchOnSecretDraw();
+  // The case's own draw in the operands, its output and its reference.
+  End ReturnToOwnDraw();
   void TakeTiming(const BenchTiming& timing);
   // Against the reference, or by checksums, whatever draw the operands hold.
   End VerifyHere();
@@ -146,10 +150,10 @@ class CaseRun {
   int launches_ = 1;
   int variants_ = 1;
   std::string deviation_;
-  bool stale_ = false;             // a timed launch gave another draw's output
-  bool wrong_when_timed_ = false;  // a timed launch was judged wrong: the case ends with it
-  std::string remembers_;          // what says that the kernel keeps results
-  bool flushed_ = false;           // what was compared is within its bound only if it may be
+  bool stale_ = false;          // a launch gave another draw's output
+  bool wrong_on_draw_ = false;  // a launch on some draw was judged wrong: the case ends with it
+  std::string remembers_;       // what says that the kernel keeps results
+  bool flushed_ = false;        // what was compared is within its bound only if it may be
 };
 
 }  // namespace assay

@@ -1,10 +1,12 @@
-// The timed launches of a kernel that is not trusted: each on data that it cannot foresee, each
-// poisoned, guarded and judged.
+// Launches of a kernel that is not trusted on data that it cannot foresee. Each is poisoned,
+// guarded and judged. The timed launches are such launches. If nothing is timed, there is one of
+// them.
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/case_run.h"
 #include "kernels/validate/draws.h"
 #include "kernels/validate/timing.h"
@@ -42,6 +44,12 @@ class CaseRun::Draws final : public TimedLaunches {
   static absl::Status Over() { return absl::CancelledError("the case has its verdict"); }
   const End& end() const { return end_; }
   bool wrong() const { return wrong_; }
+  bool Enough() const override { return rotation_.EnoughUnseen(); }
+  // How many of the outputs were judged, if not all of those that were new.
+  std::string Judged() const {
+    if (rotation_.judged() == rotation_.varying()) return {};
+    return Cat("judged ", rotation_.judged(), " of ", rotation_.varying(), " varying outputs");
+  }
   std::optional<double> slow_on_unseen() const { return rotation_.SlowOnUnseen(); }
 
  private:
@@ -54,15 +62,15 @@ class CaseRun::Draws final : public TimedLaunches {
   absl::Status Judge(bool other) {
     CaseOutcome& outcome = run_.outcome_;
     const Verdict verdict = outcome.verdict;
-    auto kept =
-        std::make_tuple(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
-                        outcome.precision, outcome.criteria, outcome.bias_z, outcome.unwritten);
+    auto kept = std::make_tuple(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
+                                outcome.precision, outcome.criteria, outcome.bias_z,
+                                outcome.unwritten, run_.gating_, run_.checksum_findings_);
     const bool flushed = run_.flushed_;
     if (!outcome.unwritten) outcome.unwritten = 0;
     run_.stale_ = other;  // if it is wrong
     if (End end = run_.VerifyHere()) return EndWith(std::move(*end));
     if (End end = run_.GiveVerdict()) return EndWith(std::move(*end));
-    run_.clock_.Enter(Phase::kBench);
+    if (run_.timed()) run_.clock_.Enter(Phase::kBench);
     if (outcome.verdict == Verdict::kFailed || outcome.verdict == Verdict::kError) {
       wrong_ = true;
       return Over();
@@ -72,7 +80,8 @@ class CaseRun::Draws final : public TimedLaunches {
     outcome.verdict = verdict;
     run_.flushed_ = flushed;
     std::tie(outcome.compare, outcome.findings, outcome.checksum, outcome.bench, outcome.precision,
-             outcome.criteria, outcome.bias_z, outcome.unwritten) = std::move(kept);
+             outcome.criteria, outcome.bias_z, outcome.unwritten, run_.gating_,
+             run_.checksum_findings_) = std::move(kept);
     return absl::OkStatus();
   }
 
@@ -88,24 +97,7 @@ End CaseRun::VerifyHere() {
   return CompareOutput();
 }
 
-End CaseRun::BenchmarkByDraws() {
-  Draws draws(*this);
-  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &draws);
-  if (draws.end()) return draws.end();
-  if (draws.wrong()) {
-    // The operands stay as they are, for who looks at the wrong output.
-    wrong_when_timed_ = true;
-    return std::nullopt;
-  }
-  if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
-  TakeTiming(timing);
-  if (const std::optional<double> slower = draws.slow_on_unseen()) {
-    remembers_ = absl::StrFormat(
-        "launches on data that the kernel had not seen took %.2g times as long as those on data "
-        "that it had: the time is that of results that it kept",
-        *slower);
-  }
-  // The case's own draw again, for what follows.
+End CaseRun::ReturnToOwnDraw() {
   host_.reset();
   if (End end = launcher_.Draw(0)) return end;
   const absl::StatusOr<double> last = launcher_.Launch(Poison::kFirst);
@@ -114,14 +106,50 @@ End CaseRun::BenchmarkByDraws() {
   return Reference();
 }
 
-// Findings of the timed launches beside those of the output.
+End CaseRun::LaunchOnSecretDraw() {
+  Draws draws(*this);
+  absl::Status status = draws.Before();  // the first draw of a rotation is a secret one
+  if (status.ok()) {
+    const absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
+    status = seconds.ok() ? draws.After(*seconds) : seconds.status();
+  }
+  if (draws.end()) return draws.end();
+  wrong_on_draw_ = draws.wrong();  // the operands stay as they are
+  if (wrong_on_draw_) return std::nullopt;
+  if (!status.ok()) return EndedBy(status, case_.provider);
+  return ReturnToOwnDraw();
+}
+
+End CaseRun::BenchmarkByDraws() {
+  Draws draws(*this);
+  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &draws);
+  if (draws.end()) return draws.end();
+  if (draws.wrong()) {
+    // The operands stay as they are, for who looks at the wrong output.
+    wrong_on_draw_ = true;
+    return std::nullopt;
+  }
+  if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
+  TakeTiming(timing);
+  if (const std::string judged = draws.Judged(); !judged.empty()) {
+    Append(&outcome_.implementation, ", ", judged);
+  }
+  if (const std::optional<double> slower = draws.slow_on_unseen()) {
+    remembers_ = absl::StrFormat(
+        "launches on data that the kernel had not seen took %.2g times as long as those on data "
+        "that it had: the time is that of results that it kept",
+        *slower);
+  }
+  return ReturnToOwnDraw();
+}
+
+// Findings of these launches beside those of the output.
 void CaseRun::JudgeTimes() {
   if (stale_ && outcome_.verdict == Verdict::kFailed) {
     outcome_.findings.insert(
         outcome_.findings.begin(),
         {Reason::kStale,
-         "a timed launch returned the result of other inputs, which the kernel had "
-         "been given before"});
+         "a launch returned the result of other inputs, which the kernel had been given before"});
   }
   if (!timed_ || outcome_.verdict != Verdict::kPassed) return;
   const auto inconclusive = [&](Reason reason, std::string message) {
@@ -129,7 +157,8 @@ void CaseRun::JudgeTimes() {
     outcome_.findings.insert(outcome_.findings.begin(), {reason, std::move(message)});
   };
   if (!remembers_.empty()) return inconclusive(Reason::kStale, remembers_);
-  const double least = ImpossibleBelow(*outcome_.bench, plan(), *op_, ceilings_);
+  const double least =
+      ImpossibleBelow(*outcome_.bench, plan(), *op_, case_.dtype, device_.info(), ceilings_);
   if (outcome_.bench->median_seconds && *outcome_.bench->median_seconds < least) {
     inconclusive(
         Reason::kImpossible,

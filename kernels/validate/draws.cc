@@ -7,40 +7,64 @@
 namespace assay {
 namespace {
 
-constexpr int kFreshEvery = 3;            // launches, on average
-constexpr std::uint32_t kMostFresh = 10;  // each is judged in full
+constexpr int kFreshEvery = 2;  // launches that may be on an unseen draw, on average
+constexpr int kMostFresh = 10;  // each is judged in full
 constexpr int kAlwaysJudged = 24;
 constexpr int kJudgeEvery = 16;
 // Launches before these pay for what a library puts off.
 constexpr int kWarmUp = 4;
-constexpr std::size_t kLeastUnseen = 5;
-constexpr std::size_t kManyUnseen = 8;
-// Of all pairs of an unseen and another launch. Without a difference it is at most one half.
-constexpr double kShareOfMany = 0.8;
-constexpr double kShareOfFew = 0.9;
+constexpr std::size_t kLeastUnseen = 8;
 constexpr std::size_t kQuiet = 2;
-constexpr double kSlower = 1.5;
+// Without a difference, of all pairs of an unseen and another launch at most one half is slower.
+// The share that is needed leaves room for a kernel that is slow on some of the known draws, too.
+constexpr double kLeastShare = 0.6;
 constexpr double kEachSlower = 1.25;
+// Nearly all unseen launches must be slower by this factor than the median of the others. A kernel
+// that has to compute is never quick on unseen data. On a busy machine an honest one sometimes is.
+// A simulation (times log-normal with deviation s, some 20 times as long) accused honest kernels in
+// none of 10000 runs with s = 0.3 and 5 % stalls, and in 8 with s = 0.5 and 10 % stalls. It found
+// 92 % of the kernels that are three times as slow on unseen data and on a quarter of the others.
+constexpr double kSlower = 1.5;
+constexpr double kFastTenth = 0.1;
 
 }  // namespace
 
+DrawRotation::DrawRotation(std::uint64_t order) : random_(order), epochs_{0} {
+  // The case's own draw, 0, is the last.
+  for (std::size_t i = 0; i + 1 < kDraws; ++i) known_draws_[i] = NewEpoch();
+}
+
+std::uint32_t DrawRotation::NewEpoch() {
+  std::random_device secret;
+  while (true) {
+    const auto epoch = static_cast<std::uint32_t>(secret());
+    if (epochs_.insert(epoch).second) return epoch;
+  }
+}
+
 std::uint32_t DrawRotation::Next() {
-  ++launches_;
-  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp &&
-                     quiet_.size() >= kQuiet &&
-                     std::uniform_int_distribution<int>(1, kFreshEvery)(random_) == 1;
-  if (fresh) return epoch_ = fresh_++;
-  return epoch_ = std::uniform_int_distribution<std::uint32_t>(0, kDraws - 1)(random_);
+  const auto launch = static_cast<std::size_t>(launches_++);
+  unseen_now_ = fresh_ < kMostFresh && launches_ > kWarmUp && quiet_.size() >= kQuiet &&
+                std::uniform_int_distribution<int>(1, kFreshEvery)(random_) == 1;
+  if (unseen_now_) {
+    ++fresh_;
+    return epoch_ = NewEpoch();
+  }
+  if (launch < kDraws) return epoch_ = known_draws_[launch];
+  return epoch_ = known_draws_[std::uniform_int_distribution<std::size_t>(0, kDraws - 1)(random_)];
 }
 
 DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double seconds) {
   output_ = output;
-  const bool first = seen_[epoch_]++ == 0;
-  if (first && epoch_ >= kDraws && quiet_.size() >= kQuiet) {
+  ++seen_[epoch_];
+  if (unseen_now_) {
     unseen_.push_back(seconds);
     before_.insert(before_.end(), quiet_.end() - kQuiet, quiet_.end());
+    quiet_.clear();
+  } else {
+    quiet_.push_back(seconds);
+    if (launches_ > kWarmUp) others_.push_back(seconds);
   }
-  quiet_.push_back(seconds);
   const auto among = [&](const std::vector<TensorDigest>& digests) {
     return std::find(digests.begin(), digests.end(), output) != digests.end();
   };
@@ -52,15 +76,17 @@ DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double secon
 }
 
 bool DrawRotation::MustJudge() {
-  if (seen_[epoch_] == 1 || judged_ < kAlwaysJudged) {
-    ++judged_;
-    return true;
-  }
-  return std::uniform_int_distribution<int>(1, kJudgeEvery)(random_) == 1;
+  ++varying_;
+  const bool must = seen_[epoch_] == 1 || judged_ < kAlwaysJudged ||
+                    std::uniform_int_distribution<int>(1, kJudgeEvery)(random_) == 1;
+  if (must) ++judged_;
+  return must;
 }
 
+bool DrawRotation::EnoughUnseen() const { return unseen_.size() >= kLeastUnseen; }
+
 std::optional<double> DrawRotation::SlowOnUnseen() const {
-  if (unseen_.size() < kLeastUnseen) return std::nullopt;
+  if (!EnoughUnseen()) return std::nullopt;
   std::size_t slower = 0;
   for (const double unseen : unseen_) {
     slower += static_cast<std::size_t>(
@@ -69,10 +95,10 @@ std::optional<double> DrawRotation::SlowOnUnseen() const {
   }
   const double share =
       static_cast<double>(slower) / static_cast<double>(unseen_.size() * before_.size());
-  const double ratio = Quantile(unseen_, 0.5) / Quantile(before_, 0.5);
-  const double least = unseen_.size() < kManyUnseen ? kShareOfFew : kShareOfMany;
-  if (share < least || ratio <= kSlower) return std::nullopt;
-  return ratio;
+  if (others_.empty() || share < kLeastShare) return std::nullopt;
+  const double median = Quantile(others_, 0.5);
+  if (Quantile(unseen_, kFastTenth) <= kSlower * median) return std::nullopt;
+  return Quantile(unseen_, 0.5) / median;
 }
 
 }  // namespace assay

@@ -1,34 +1,46 @@
-// Which data each timed launch of a kernel gets that is not trusted, and what its output says.
+// Chooses the data of each launch of a kernel that is not trusted, and tells what its outputs and
+// times say.
 //
-// Most launches get one of three draws, in an order that the kernel cannot foresee. Now and then
-// one gets a draw that it has never seen. So a result that the kernel kept, by whatever key, is
-// either wrong or missing; and a kernel that is quick only on data that it has seen shows that by
-// its times.
+// A draw is data of the case's pattern. Its epoch (FillSpec::epoch) chooses it. The case's own draw
+// has epoch 0, which everybody knows. Every other epoch is a secret of 32 random bits, so that no
+// kernel can compute a result before it has the data.
+//
+// Most launches get one of three known draws: the case's own and two secret ones, in random order.
+// Now and then a launch gets an unseen draw: a new secret one, which no other launch gets. If a
+// kernel returns a result that it kept from an earlier launch, then the output is wrong for another
+// draw. If it looks up kept results by their data, then launches on unseen draws take longer than
+// the others.
 //
 // An output that was judged right for its draw is known by its digest. Any other output is to be
 // judged in full. One thread.
 #ifndef ASSAY_KERNELS_VALIDATE_DRAWS_H_
 #define ASSAY_KERNELS_VALIDATE_DRAWS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "kernels/runtime/device.h"
 
 namespace assay {
 
-inline constexpr std::uint32_t kDraws = 3;
+inline constexpr std::size_t kDraws = 3;  // known ones
 
 class DrawRotation {
  public:
-  explicit DrawRotation(std::uint64_t secret = std::random_device{}()) : random_(secret) {}
+  // `order` decides which draw comes when. The secret epochs do not depend on it.
+  explicit DrawRotation(std::uint64_t order = std::random_device{}());
 
-  // Chooses the draw of the next launch: its epoch (FillSpec::epoch), 0 to kDraws - 1 or a new one.
+  // Chooses the draw of the next launch and returns its epoch. The first launches get each known
+  // draw once. The case's own draw is the last of them.
   std::uint32_t Next();
   std::uint32_t epoch() const { return epoch_; }
+  bool unseen() const { return unseen_now_; }
 
   enum class Output {
     kKnown,  // it was judged right for this draw before
@@ -45,27 +57,42 @@ class DrawRotation {
     quiet_.clear();  // judging is work that shows in the next launch
   }
 
-  // Of a kernel whose outputs vary, whether this new output is to be judged: the first ones are,
-  // and later ones by chance.
+  // Decides whether this new output is to be judged. The first ones are. If a kernel's outputs
+  // vary, later ones are judged by chance.
   bool MustJudge();
+  int varying() const { return varying_; }  // outputs that MustJudge was asked about
+  int judged() const { return judged_; }    // those for which it returned true
 
-  // How many times longer launches on unseen data took than those on data that the kernel had seen,
-  // if that is beyond what noise explains. Unseen launches are held against the two before each of
-  // them, which were on known draws; nothing was judged between the three. Nearly every unseen one
-  // must have been clearly slower than nearly every other one, and the median much slower.
+  // Whether there were so many launches on unseen draws that SlowOnUnseen can tell something.
+  bool EnoughUnseen() const;
+
+  // How many times longer launches on unseen draws took than all others, by their medians, if that
+  // is more than noise explains. Two conditions must hold. The ratio of the medians is large. And
+  // most pairs of an unseen launch and one of the two launches just before any unseen one show a
+  // clear difference, so that a machine that becomes faster or slower in the meantime is no reason.
   std::optional<double> SlowOnUnseen() const;
 
  private:
+  std::uint32_t NewEpoch();
+
   std::mt19937_64 random_;
-  std::uint32_t epoch_ = 0;
-  std::uint32_t fresh_ = kDraws;  // the next epoch that was never used
+  std::set<std::uint32_t> epochs_;                   // all that were ever chosen
+  std::array<std::uint32_t, kDraws> known_draws_{};  // their epochs
+  std::uint32_t epoch_ = 0;                          // of the launch chosen last
+  bool unseen_now_ = false;                          // whether that launch is on an unseen draw
+  int fresh_ = 0;                                    // unseen draws that were given out
   int launches_ = 0;
+  int varying_ = 0;
   int judged_ = 0;
   TensorDigest output_;
   std::map<std::uint32_t, std::vector<TensorDigest>> known_;
-  std::map<std::uint32_t, int> seen_;    // launches on each draw
-  std::vector<double> quiet_;            // seconds of the launches since one was judged
-  std::vector<double> unseen_, before_;  // seconds
+  std::map<std::uint32_t, int> seen_;  // launches on each draw
+  // Seconds of the launches on known draws since an output was judged. Only if there are at least
+  // two, an unseen draw may follow: so no judging disturbs the three launches that are compared.
+  std::vector<double> quiet_;
+  std::vector<double> unseen_;  // seconds of the launches on unseen draws
+  std::vector<double> before_;  // seconds of the two launches just before each of those
+  std::vector<double> others_;  // seconds of all launches on known draws, but for the first ones
 };
 
 }  // namespace assay

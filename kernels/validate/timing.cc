@@ -22,7 +22,10 @@ constexpr double kBatchSeconds = 50e-6;
 constexpr double kReplaySeconds = 500e-6;
 // Filling and judging take far longer than a launch of a tiny case.
 constexpr int kMostAround = 600;
-constexpr int kLeastAround = 24;  // enough of them on data that the kernel has not seen
+constexpr int kLeastAround = 24;
+// If these were too few on data that the kernel has not seen, further launches follow.
+constexpr int kMostFurther = 100;
+constexpr double kFurtherSeconds = 15;
 // A kernel may be so many times faster than the ceilings.
 constexpr double kBeyondRoof = 1.5;
 constexpr double kBeyondRoofByTransform = 6;
@@ -117,6 +120,16 @@ class Meanwhile {
   Clock::time_point next_look_, next_wait_;
 };
 
+void LaunchUntilEnough(const TimedLaunches& around,
+                       absl::FunctionRef<std::optional<double>(int)> sample) {
+  double spent = 0;
+  for (int i = 0; i < kMostFurther && spent < kFurtherSeconds && !around.Enough(); ++i) {
+    const std::optional<double> seconds = sample(1);
+    if (!seconds) return;
+    spent += *seconds;
+  }
+}
+
 }  // namespace
 
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
@@ -141,7 +154,7 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
 
   std::optional<Meanwhile> meanwhile;
   if (conditions != nullptr) meanwhile.emplace(*conditions);
-  timing.times = TimeLaunches(options, [&](int launches) -> std::optional<double> {
+  const auto sample = [&](int launches) -> std::optional<double> {
     const auto ready = [&] {
       if (meanwhile) meanwhile->Ready();
     };
@@ -159,29 +172,51 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
     }
     timing.failed = seconds.status();
     return std::nullopt;
-  });
+  };
+  timing.times = TimeLaunches(options, sample);
   timing.times.replayed = replayed;
   // Behind one another, all but the first of a sample find what the one before left.
   timing.times.from_memory = larger || (from_memory && timing.times.launches_per_sample == 1);
   if (meanwhile) timing.conditions = meanwhile->Conditions(timing.times.seconds.size());
+  if (around != nullptr && timing.failed.ok() && !timing.times.clock_failed) {
+    LaunchUntilEnough(*around, sample);
+  }
   return timing;
 }
 
-double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op,
-                       Ceilings* ceilings) {
+double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, DType input,
+                       const DeviceInfo& device, Ceilings* ceilings) {
+  if (ceilings == nullptr) return 0;
+  std::optional<Ceiling> arithmetic, memory;
+  if (plan.flops > 0 && !device.properties.contains("matrix_unit")) {
+    arithmetic = ceilings->Compute(input);
+  }
+  const auto cache = static_cast<double>(ceilings->CacheBytes());
+  // What a cache may hold of the operands need not come from memory.
+  if (cache > 0 && plan.bytes > 2 * cache) memory = ceilings->Memory();
   // A transform such as Winograd's needs fewer operations than are counted.
   const bool transforms = op.traits().most_operand_roundoff > kSplitRoundoff;
-  double least = 0;
-  if (stats.ceiling_flops_per_second && plan.flops > 0) {
-    least = plan.flops / *stats.ceiling_flops_per_second /
-            (transforms ? kBeyondRoofByTransform : kBeyondRoof);
-  }
-  const double cache = ceilings == nullptr ? 0 : static_cast<double>(ceilings->CacheBytes());
-  // What a cache may hold of the operands need not come from memory.
-  if (stats.ceiling_bytes_per_second && cache > 0 && plan.bytes > 2 * cache) {
-    least = std::max(least, (plan.bytes - cache) / *stats.ceiling_bytes_per_second / kBeyondRoof);
-  }
-  return least;
+  const auto least = [&] {
+    double seconds = 0;
+    if (arithmetic) {
+      seconds =
+          plan.flops / arithmetic->per_second / (transforms ? kBeyondRoofByTransform : kBeyondRoof);
+    }
+    if (memory) {
+      seconds = std::max(seconds, (plan.bytes - cache) / memory->per_second / kBeyondRoof);
+    }
+    return seconds;
+  };
+  const auto suspect = [](const std::optional<Ceiling>& c) { return c && c->suspect; };
+  const bool below = stats.median_seconds && *stats.median_seconds < least();
+  if (!below || !(suspect(arithmetic) || suspect(memory))) return least();
+  // This kernel itself may be the reason for the doubt.
+  ceilings->MeasureDoubtful();
+  if (arithmetic) arithmetic = ceilings->Compute(input);
+  if (memory) memory = ceilings->Memory();
+  if (suspect(arithmetic)) arithmetic.reset();
+  if (suspect(memory)) memory.reset();
+  return least();
 }
 
 double WaitingRatio(const BenchStats& stats) {

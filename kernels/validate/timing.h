@@ -34,11 +34,17 @@ class TimedLaunches {
   virtual ~TimedLaunches() = default;
   virtual absl::Status Before() = 0;
   virtual absl::Status After(double seconds) = 0;
+  // Whether there were enough launches. If not, further ones follow, whose times do not count.
+  virtual bool Enough() const = 0;
 };
 
 // Below this time [seconds] a kernel cannot have done its work, by the measured ceilings and with a
 // wide margin for caches and for algorithms that need fewer operations. 0: nothing is known.
-double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, Ceilings* ceilings);
+// `input` is the format that the arithmetic takes. If the device has matrix units that no ceiling
+// includes, its arithmetic is no limit. If the median is below the limit and a ceiling is suspect,
+// the ceilings in doubt are measured again. A ceiling that is still suspect is no limit.
+double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, DType input,
+                       const DeviceInfo& device, Ceilings* ceilings);
 
 // `ceilings` and `conditions` may be nullptr. With `around`, each sample is one launch. Samples
 // until they settle; never none, unless a launch fails or the clock does.

@@ -334,6 +334,10 @@ absl::StatusOr<v1::Job> JobQueue::CreateFor(std::shared_ptr<CallerLink> caller,
   }
   absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_, caller != nullptr);
   if (!plan.ok()) return plan.status();
+  if (caller != nullptr && plan->devices.size() != 1) {  // a caller answers one case at a time
+    return BadRequestError({{"spec.device", Cat("must name one device, got ", plan->devices.size(),
+                                                " (\"", spec.device(), "\")")}});
+  }
   NewJob job{.job = Accepted(spec, *plan, devices_, options_),
              .request_id = std::string(request_id)};
   if (absl::Status s = baselines_.Admit(plan->devices, job.job); !s.ok()) return s;

@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
     if (measure.name != kLandlock || measure.applied) continue;
     return absl::FailedPreconditionError(
         Cat("this node cannot keep a compiler from its other files, so it compiles no kernels (",
-            measure.detail, "); send a library instead"));
+            measure.detail, "); users' kernels, libraries too, need a node with landlock"));
   }
   if (containment->folder().empty()) {
     return absl::FailedPreconditionError(

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "google/protobuf/util/time_util.h"
+#include "kernels/ops/case.h"
 #include "kernels/text/cat.h"
 #include "server/base/finding.h"
 #include "server/base/job_events.h"
@@ -10,6 +11,20 @@
 #include "server/rpc/error_mapping.h"
 
 namespace assay::server {
+namespace {
+
+// What a message behind the first may hold: four of them are read ahead.
+absl::Status CheckSize(const v1::ValidateExternalRequest& message) {
+  const bool chunk = message.has_chunk();
+  const std::size_t bytes = chunk ? message.chunk().data().size() : message.ByteSizeLong();
+  if (bytes <= static_cast<std::size_t>(kMostExternalBytes)) return absl::OkStatus();
+  return BadRequestError({{chunk                    ? "chunk.data"
+                           : message.has_launched() ? "launched"
+                                                    : "part",
+                           Cat("must have at most ", kMostExternalBytes, " bytes, got ", bytes)}});
+}
+
+}  // namespace
 
 class ExternalStream::Link final : public CallerLink {
  public:
@@ -36,6 +51,14 @@ std::shared_ptr<ExternalStream> ExternalStream::Start(Options options) {
 void ExternalStream::OnReadDone(bool ok) {
   // This stands before the next read starts, because that read may end on another thread at once.
   const bool first = !std::exchange(first_seen_, true);
+  if (ok && !first) {
+    if (absl::Status s = CheckSize(incoming()); !s.ok()) {
+      Conclude(s);  // before the job can end, which would be another end of the call
+      Lose();
+      GiveUp();
+      return DuplexStream::OnReadDone(false);  // it is not taken, and nothing is read behind it
+    }
+  }
   DuplexStream::OnReadDone(ok);
   if (first) OnFirst();
 }
@@ -67,8 +90,7 @@ void ExternalStream::Accept() {
 
 absl::Status ExternalStream::MakeJob(const v1::ExternalJob& asked) {
   if (asked.has_launch_deadline()) launch_deadline_ = ToDuration(asked.launch_deadline());
-  absl::StatusOr<v1::Job> job = options_.jobs->CreateElsewhere(
-      asked, std::make_shared<Link>(shared_from_this()), options_.admit);
+  absl::StatusOr<v1::Job> job = options_.make(asked, std::make_shared<Link>(shared_from_this()));
   if (!job.ok()) return job.status();
   v1::ValidateExternalResponse accepted;
   *accepted.mutable_job() = *job;
@@ -158,6 +180,15 @@ void ExternalStream::Abort(const absl::Status& status) {
   Conclude(status);
 }
 
+std::optional<std::string> ExternalStream::DropIfStalledSince(absl::Time time) {
+  if (!StalledSince(time)) return std::nullopt;
+  const std::lock_guard lock(state_mutex_);
+  if (done_) return std::nullopt;
+  if (std::exchange(dropped_, true)) return options_.context->peer();
+  options_.context->TryCancel();  // OnCancel does the rest, on a thread of gRPC's
+  return std::nullopt;
+}
+
 void ExternalStream::Conclude(const absl::Status& status) {
   const grpc::Status answer = ToGrpcStatus(status);
   {
@@ -178,6 +209,7 @@ void ExternalStream::OnDone() {
   grpc::Status status;
   {
     const std::lock_guard lock(state_mutex_);
+    done_ = true;
     self = std::move(self_);
     status = lost_ && status_.ok() ? grpc::Status::CANCELLED : status_;
   }

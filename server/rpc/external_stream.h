@@ -36,7 +36,10 @@ class ExternalStream final
     JobManager* jobs = nullptr;
     TaskThread* writes = nullptr;  // where the job is made
     TaskThread* pump = nullptr;    // where its events are read
-    AdmitJob admit;
+    grpc::CallbackServerContext* context = nullptr;
+    // Makes the job, on `writes`.
+    std::function<absl::StatusOr<v1::Job>(const v1::ExternalJob&, std::shared_ptr<CallerLink>)>
+        make;
     // Called once, when the call is over, with the status that the client gets.
     std::function<void(const grpc::Status&)> ended;
   };
@@ -45,6 +48,10 @@ class ExternalStream final
 
   // Ends the call. The cases that are left end, too.
   void Abort(const absl::Status& status);
+  // Ends the call if the client has not taken a message that was written before this time. As with
+  // WatchStream, a later call returns the peer whose connection is to be cut, if even the end of
+  // the call does not leave.
+  std::optional<std::string> DropIfStalledSince(absl::Time time);
 
  private:
   // The stream as the code sees it that runs the cases.
@@ -74,10 +81,13 @@ class ExternalStream final
   bool first_seen_ = false;               // used by the read callbacks, which come one by one
   absl::Duration launch_deadline_ = kLaunchDeadline;  // set before the job exists
 
-  std::mutex state_mutex_;  // guards what follows; never held when gRPC or the manager is called
-  std::string job_;         // its name; empty: there is none yet
+  // Guards what follows. Not held when gRPC or the manager is called, but for the context.
+  std::mutex state_mutex_;
+  std::string job_;  // its name; empty: there is none yet
   std::optional<v1::Finding> failure_;
   bool lost_ = false;  // the caller has gone
+  bool dropped_ = false;
+  bool done_ = false;  // gRPC is done with the call, and its context is gone
   grpc::Status status_;
 
   // Used on the pump's thread alone, once the job exists.

@@ -175,9 +175,13 @@ class ValidationService::Impl {
         {.jobs = &jobs_,
          .writes = &writes_,
          .pump = &pump_,
-         .admit =
-             [this, client = ClientOf(call)](int cases) {
-               return limits_ == nullptr ? Place() : limits_->AdmitJob(client, cases);
+         .context = call.context,
+         .make =
+             [this, client = ClientOf(call)](const v1::ExternalJob& job,
+                                             std::shared_ptr<CallerLink> caller) {
+               return MakeAdmitted(client, [&](const AdmitJob& admit) {
+                 return jobs_.CreateElsewhere(job, std::move(caller), admit);
+               });
              },
          .ended =
              [this, call, place = std::move(place)](const grpc::Status& status) mutable {
@@ -310,17 +314,26 @@ class ValidationService::Impl {
     }
   }
 
-  absl::Status CreateJob(const Call& call, const v1::CreateJobRequest& request, v1::Job& job) {
+  // Makes a job whose cases count for the client, unless the job is not taken.
+  template <class Make>
+  absl::StatusOr<v1::Job> MakeAdmitted(const std::string& client, Make make) {
     int counted = 0;
     const AdmitJob admit = [&](int cases) -> absl::StatusOr<Place> {
       if (limits_ == nullptr) return Place();
-      absl::StatusOr<Place> place = limits_->AdmitJob(ClientOf(call), cases);
+      absl::StatusOr<Place> place = limits_->AdmitJob(client, cases);
       if (place.ok()) counted = cases;
       return place;
     };
-    absl::StatusOr<v1::Job> created = jobs_.Create(request.spec(), request.request_id(), admit);
+    absl::StatusOr<v1::Job> created = make(admit);
+    if (!created.ok() && counted > 0) limits_->GiveBackCases(client, counted);
+    return created;
+  }
+
+  absl::Status CreateJob(const Call& call, const v1::CreateJobRequest& request, v1::Job& job) {
+    absl::StatusOr<v1::Job> created = MakeAdmitted(ClientOf(call), [&](const AdmitJob& admit) {
+      return jobs_.Create(request.spec(), request.request_id(), admit);
+    });
     if (created.ok()) job = *std::move(created);
-    if (!created.ok() && counted > 0) limits_->GiveBackCases(ClientOf(call), counted);
     return created.status();
   }
 
@@ -465,6 +478,16 @@ class ValidationService::Impl {
   TaskThread& long_work() { return long_work_; }
 
  private:
+  template <class Stream>
+  void DropStalledOf(const std::vector<std::weak_ptr<Stream>>& streams, absl::Time before) {
+    for (const auto& weak : streams) {
+      const std::shared_ptr<Stream> stream = weak.lock();
+      if (stream == nullptr) continue;
+      const std::optional<std::string> cut = stream->DropIfStalledSince(before);
+      if (cut && limits_ != nullptr) limits_->CutConnection(*cut);
+    }
+  }
+
   // Ends the streams of watchers that take nothing, until `stop`.
   void DropStalled(const std::stop_token& stop) {
     std::unique_lock guard(mutex_);
@@ -473,13 +496,10 @@ class ValidationService::Impl {
       if (stall > absl::ZeroDuration()) {
         const absl::Time before = EvenTime() - stall;
         const std::vector<std::weak_ptr<WatchStream>> streams = streams_;
+        const std::vector<std::weak_ptr<ExternalStream>> external_streams = external_streams_;
         guard.unlock();
-        for (const auto& weak : streams) {
-          const std::shared_ptr<WatchStream> stream = weak.lock();
-          if (stream == nullptr) continue;
-          const std::optional<std::string> cut = stream->DropIfStalledSince(before);
-          if (cut && limits_ != nullptr) limits_->CutConnection(*cut);
-        }
+        DropStalledOf(streams, before);
+        DropStalledOf(external_streams, before);
         guard.lock();
       }
       const absl::Duration look =
@@ -528,12 +548,12 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<ExternalStream>> external_streams_;  // mutex_; some have ended
   std::vector<std::weak_ptr<UploadStream>> upload_streams_;      // mutex_; some have ended
 
+  TaskThread pump_;                             // reads the streams of WatchJob; writes_ uses it
   TaskThread compiles_{kMostCompilesWaiting};   // users' kernels that come as source
   TaskThread libraries_{kMostCompilesWaiting};  // users' kernels that come as libraries
   TaskThread backups_{1};                       // one copy of the store; another may wait
   TaskThread writes_{kMostCallsWaiting};        // plans and commits
   TaskThread long_work_{kMostCallsWaiting};     // calls that wait for a device or read many files
-  TaskThread pump_;                             // reads the streams of WatchJob
   Comparisons comparisons_;
   std::jthread stall_thread_;  // last: stopped and joined before what it uses ends
 };

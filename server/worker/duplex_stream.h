@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
+#include "server/base/even_time.h"
 #include "server/worker/message_reader.h"
 
 namespace assay::server {
@@ -38,6 +40,14 @@ class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> 
       this->finished_ = true;
     }
     this->Finish(status);  // may delete this object
+  }
+
+  // Whether a message has been on its way since before `time`. Its time begins anew then.
+  bool StalledSince(absl::Time time) {
+    const std::lock_guard lock(this->mutex_);
+    if (!writing_ || write_began_ > time) return false;
+    write_began_ = EvenTime();
+    return true;
   }
 
   // Called when there is room for a message again.
@@ -74,6 +84,7 @@ class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> 
   void WriteLocked() {
     if (writing_ || outgoing_.empty()) return;
     writing_ = true;
+    write_began_ = EvenTime();
     this->StartWrite(&outgoing_.front());
   }
 
@@ -89,6 +100,7 @@ class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> 
 
   std::deque<Out> outgoing_;  // the first is being written
   bool writing_ = false;
+  absl::Time write_began_;
   bool broken_ = false;  // the connection
   std::optional<grpc::Status> end_;
 };

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "kernels/numerics/dtype.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 
 namespace assay::server {
@@ -15,9 +15,6 @@ namespace {
 constexpr std::int64_t kBytesPerSecond = 10'000'000;
 // How long a worker may take to end its case when it gets no more answers.
 constexpr absl::Duration kToEnd = absl::Seconds(10);
-// A case's deadline counts as over this long before, so that the caller is found slow and not the
-// worker.
-constexpr absl::Duration kBefore = absl::Milliseconds(100);
 // Messages of the worker that are read ahead.
 constexpr std::size_t kAhead = 4;
 
@@ -50,22 +47,25 @@ void Ferry::Begin(std::function<void(grpc::Status)> done) {
 void Ferry::Step(absl::Time* deadline, bool give_up) {
   if (closed_) return;
   if (give_up) return Close();
-  while (TakeFromWorker()) {
+  while (TakeFromWorker(deadline)) {
   }
   if (closed_) return;
-  if (over_) return Close();
+  if (over_) return Close();  // it came to no end: TakeFromWorker takes the end first
   if (deaf_) no_answers_ = true;
   if (caller_.failure()) StopAnswers();
-  TakeFromCaller();
+  TakeFromCaller(deadline);
   CheckTime(deadline);
+  if (no_answers_ || caller_.failure()) EndTurn(deadline);
 }
 
-bool Ferry::TakeFromWorker() {
+// What stands before the end is not needed any more: the worker waits for no answer.
+bool Ferry::TakeFromWorker(absl::Time* deadline) {
   worker::v1::RunElsewhereResponse* first = nullptr;
   {
     const std::lock_guard lock(mutex_);
     if (came_.empty()) return false;
-    first = &came_.front();  // only this thread takes it away
+    // Only this thread takes it away.
+    first = came_.back().has_end() ? &came_.back() : &came_.front();
   }
   if (first->has_end()) {
     *response_ = std::move(*first->mutable_end());
@@ -73,14 +73,19 @@ bool Ferry::TakeFromWorker() {
     return false;
   }
   v1::ValidateExternalResponse& ask = *first->mutable_ask();
-  if ((ask.has_chunk() || ask.has_launch()) && !std::exchange(asked_, true)) {
-    asked_at_ = absl::Now();
-  }
+  const bool launch = ask.has_launch();
+  const bool turn = launch || ask.has_chunk();
+  if (turn) BeginTurn(deadline);
   if (ask.has_kernel()) {
     bytes_ = BytesOf(ask.kernel().output());
     for (const v1::ExternalOperand& input : ask.kernel().inputs()) bytes_ += BytesOf(input);
   }
-  if (!caller_.Give(&ask)) return false;
+  if (!caller_.Give(&ask)) {
+    BeginTurn(deadline);
+    return false;
+  }
+  owes_ = owes_ || launch;
+  if (!turn && !owes_) EndTurn(deadline);
   const std::lock_guard lock(mutex_);
   came_.pop_front();
   ReadLocked();
@@ -89,15 +94,19 @@ bool Ferry::TakeFromWorker() {
 
 void Ferry::ReadLocked() {
   if (reading_ || over_ || came_.size() >= kAhead) return;
+  if (!came_.empty() && came_.back().has_end()) return;  // nothing comes behind it
   reading_ = true;
   StartRead(&incoming_);
 }
 
-void Ferry::TakeFromCaller() {
+void Ferry::TakeFromCaller(absl::Time* deadline) {
   if (writing_ || no_answers_) return;
   switch (caller_.Take(outgoing_.mutable_answer())) {
     case NextMessage::kPiece:
-      if (outgoing_.answer().has_launched()) asked_ = false;
+      if (outgoing_.answer().has_launched()) {
+        owes_ = false;
+        EndTurn(deadline);
+      }
       writing_ = true;
       StartWrite(&outgoing_);
       return;
@@ -107,27 +116,41 @@ void Ferry::TakeFromCaller() {
       if (!asked_) return;  // it owes no answer
       [[fallthrough]];
     case NextMessage::kGone:
-      caller_.Fail(MakeFinding(v1::REASON_CANCELLED, "the caller has gone"));
-      StopAnswers();
+      FailCaller(MakeFinding(v1::REASON_CANCELLED, "the caller has gone"), deadline);
   }
 }
 
 void Ferry::CheckTime(absl::Time* deadline) {
   if (!asked_ || no_answers_) return;
-  const absl::Time now = absl::Now();
   // The bytes may have to go there and back.
   const absl::Duration limit =
       caller_.launch_deadline() + absl::Seconds(2 * (bytes_ / kBytesPerSecond));
-  const bool case_over = now + kBefore >= *deadline;
-  if (!case_over && now < asked_at_ + limit) return;
-  v1::Finding finding = MakeFinding(
-      v1::REASON_TIMEOUT, case_over ? "the case's deadline passed while the caller's function ran"
-                                    : Cat("the caller's function gave no output within ",
+  if (EvenTime() < asked_at_ + limit) return;
+  v1::Finding finding =
+      MakeFinding(v1::REASON_TIMEOUT, Cat("the caller's function gave no output within ",
                                           absl::FormatDuration(limit), " (launch_deadline)"));
   finding.set_blame(v1::BLAME_CALLER);
   SetPhase(v1::PHASE_KERNEL, finding);
-  caller_.Fail(std::move(finding));
-  *deadline = std::max(*deadline, now + kToEnd);
+  FailCaller(std::move(finding), deadline);
+}
+
+void Ferry::BeginTurn(absl::Time* deadline) {
+  if (std::exchange(asked_, true)) return;
+  asked_at_ = EvenTime();
+  left_ = *deadline - asked_at_;
+  *deadline = absl::InfiniteFuture();
+}
+
+void Ferry::EndTurn(absl::Time* deadline) {
+  if (std::exchange(asked_, false)) *deadline = EvenTime() + left_;
+}
+
+// The worker gets time to end its case, once.
+void Ferry::FailCaller(v1::Finding why, absl::Time* deadline) {
+  const bool first = !caller_.failure().has_value();
+  caller_.Fail(std::move(why));
+  EndTurn(deadline);
+  if (first) *deadline = std::max(*deadline, EvenTime() + kToEnd);
   StopAnswers();
 }
 
@@ -148,7 +171,7 @@ void Ferry::OnReadDone(bool ok) {
     if (!ok) over_ = true;
     if (ok) came_.push_back(std::move(incoming_));
     incoming_.Clear();
-    if (ok && !came_.back().has_end()) ReadLocked();
+    if (ok) ReadLocked();
   }
   ring_();
 }

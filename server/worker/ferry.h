@@ -29,17 +29,24 @@ class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereReque
         worker::v1::RunCaseResponse* response);
 
   void Begin(std::function<void(grpc::Status)> done);
-  // Carries what can be carried now. `give_up`: the call ends without an answer. If the case's time
-  // is over while the caller is asked, the caller fails, and `deadline` is moved a little, so that
-  // the worker can answer.
+  // Carries what can be carried now. `give_up`: the call ends without an answer. The case's time
+  // stands still while it is the caller's turn: `deadline` is infinite then, and later by the turn
+  // afterwards. If the caller fails, the worker gets some time to answer.
   void Step(absl::Time* deadline, bool give_up);
+
+  // Whether the caller has got a launch whose end has not come. Once the call has ended, nobody can
+  // tell the answers that may still come from those to another case.
+  bool owes() const { return owes_; }
 
  private:
   // Carries one message to the caller; false: there is none, or no room.
-  bool TakeFromWorker();
+  bool TakeFromWorker(absl::Time* deadline);
   void ReadLocked();
-  void TakeFromCaller();
+  void TakeFromCaller(absl::Time* deadline);
   void CheckTime(absl::Time* deadline);
+  void BeginTurn(absl::Time* deadline);
+  void EndTurn(absl::Time* deadline);
+  void FailCaller(v1::Finding why, absl::Time* deadline);
   void StopAnswers();
   void Close();
 
@@ -61,9 +68,11 @@ class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereReque
   std::atomic<bool> deaf_{false};  // the worker takes no more
   bool closed_ = false;
   bool no_answers_ = false;
-  // The caller's turn: from when it is asked until its launch has ended.
+  // The caller's turn: from when it gets inputs, or takes no message, until its launch has ended.
   bool asked_ = false;
   absl::Time asked_at_;
+  absl::Duration left_;     // of the case's time, when the turn began
+  bool owes_ = false;       // the end of a launch
   std::int64_t bytes_ = 0;  // of the operands of the kernel
 };
 

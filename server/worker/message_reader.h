@@ -63,6 +63,9 @@ class MessageReader : public Reactor, public MessageSource<Message> {
     this->Finish(status);  // may delete this object
   }
 
+  // What was read last. For OnReadDone, which takes it.
+  const Message& incoming() const { return incoming_; }
+
   // Has the reading thread look again.
   void Wake() {
     const std::lock_guard lock(mutex_);

@@ -49,6 +49,23 @@ v1::Finding Replaced(const Death& death) {
   return finding;
 }
 
+// Whether the worker says that it could not reach the caller any more.
+bool IsLoss(const v1::CaseResult& result) {
+  return result.verdict() == v1::VERDICT_ERROR && result.findings_size() > 0 &&
+         std::all_of(result.findings().begin(), result.findings().end(),
+                     [](const v1::Finding& f) { return f.reason_code() == v1::REASON_CANCELLED; });
+}
+
+// Ends what is left of a job whose caller owes the end of a launch.
+void FailOwing(CallerLink& caller, v1::Blame blame) {
+  v1::Finding finding = MakeFinding(
+      v1::REASON_CANCELLED,
+      "a case before ended while the caller's function ran, so the answers of its launch could be "
+      "taken for those of this case");
+  finding.set_blame(blame);
+  caller.Fail(std::move(finding));
+}
+
 // Whether the death of a worker says something of its device. Planted kernels die on purpose, and
 // nobody knows what a user's kernel does.
 bool SpeaksAgainstDevice(const v1::CaseSpec& spec) {
@@ -107,7 +124,7 @@ class Supervisor final : public CaseExecutor {
     if (keeper_.turn().LockUnless(&cancel)) {
       turn = std::unique_lock(keeper_.turn(), std::adopt_lock);
     }
-    const absl::Time start = absl::Now();
+    const absl::Time start = EvenTime();
     v1::CaseResult result;
     const std::optional<v1::Finding> failure = caller.failure();
     const std::string quarantine = keeper_.Quarantine();
@@ -270,23 +287,28 @@ class Supervisor final : public CaseExecutor {
     *request.mutable_spec() = spec;
     request.set_index(index);
     worker::v1::RunCaseResponse response;
+    bool owes = false;
     const auto [end, status] = keeper_.worker().RunElsewhere(
-        keeper_.Limits(absl::Now() + limit, &cancel), request, caller, &response);
+        keeper_.Limits(EvenTime() + limit, &cancel), request, caller, &response, &owes);
+    const std::optional<v1::Finding> failure = caller.failure();
     const bool lost = end == CallEnd::kAnswered && !response.device_lost().empty();
     if (end != CallEnd::kAnswered || lost) {
       Death death = keeper_.Bury(lost ? CallEnd::kDeviceLost : end, limit);
       death.counts = false;
       keeper_.RecordDeath(death);
+      if (owes) FailOwing(caller, death.finding.blame());
       if (!response.has_result() || end == CallEnd::kCancelled) {
         return ResultWithoutRun(
             spec, device_id(), end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
             Replaced(death));
       }
     } else {
+      // With a result, the caller answered with what is no answer.
+      if (owes) FailOwing(caller, response.has_result() ? v1::BLAME_CALLER : v1::BLAME_HOST);
       keeper_.Answered(
           [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
     }
-    if (const std::optional<v1::Finding> failure = caller.failure()) {
+    if (failure && (!response.has_result() || IsLoss(response.result()))) {
       const bool slow = failure->reason_code() == v1::REASON_TIMEOUT;
       return ResultWithoutRun(spec, device_id(), slow ? v1::VERDICT_ERROR : v1::VERDICT_SKIPPED,
                               *failure);

@@ -294,7 +294,7 @@ CallResult WorkerLink::CompareTensors(const CallLimits& limits, absl::Duration l
 
 CallResult WorkerLink::RunElsewhere(const CallLimits& limits,
                                     const worker::v1::RunCaseRequest& request, CallerLink& caller,
-                                    worker::v1::RunCaseResponse* response) {
+                                    worker::v1::RunCaseResponse* response, bool* owes) {
   Bell bell;
   Ferry ferry([&bell] { bell.Ring(); }, caller, request, response);
   caller.SetWake([&bell] { bell.Ring(); });
@@ -306,6 +306,7 @@ CallResult WorkerLink::RunElsewhere(const CallLimits& limits,
       },
       [&](CallLimits& l, grpc::ClientContext&, bool give_up) { ferry.Step(&l.deadline, give_up); });
   caller.SetWake(nullptr);
+  *owes = ferry.owes();
   return result;
 }
 

@@ -73,10 +73,12 @@ class WorkerLink {
   // itself.
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
-  // Runs a case whose kernel is a function of the caller's process. A caller that is too slow or
-  // has gone has a failure then, and the worker has answered.
+  // Runs a case whose kernel is a function of the caller's process. The caller's turns do not count
+  // towards the deadline. A caller that is too slow or has gone has a failure then, and the worker
+  // has answered. `owes`: the caller has got a launch whose end has not come, so no other case can
+  // ask it.
   CallResult RunElsewhere(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
-                          CallerLink& caller, worker::v1::RunCaseResponse* response);
+                          CallerLink& caller, worker::v1::RunCaseResponse* response, bool* owes);
   // Passes the header and the pieces on as they come. The worker has `limit` to take a piece, or
   // `idle` if that is longer. After the last piece it has `limit`. If no piece comes for `idle`,
   // the call ends with DEADLINE_EXCEEDED. If the sender of the pieces has gone, it ends with

@@ -5,6 +5,7 @@
 #include <grpcpp/server_posix.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -309,6 +310,8 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
   std::vector<FieldError> errors;
   Case c = FromProto(spec, errors);
   c.kernel_file = kernel_file;
+  c.deadline_from =
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (!errors.empty()) {
     v1::Finding finding = MakeFinding(
         v1::REASON_FAULT, Cat("not a valid case: ", errors[0].field, " ", errors[0].message));

@@ -62,6 +62,9 @@ const std::vector<Row>& Table() {
       {"done_early", kValidate, kFailed},
       {"watches_operands", kBoth},
       {"every_other", kValidate, kFailed},
+      {"replays", kValidate, kFailed, {Reason::kStale}},
+      {"replays", kBoth, kFailed, {Reason::kStale}},
+      {"replays", kBenchmark, kFailed, {Reason::kStale}},
       {"only_first", kBoth, kFailed, {Reason::kUnwritten}},
       {"cache_by_pointer", kBoth, kFailed, {Reason::kStale}},
       {"cache_by_pointer", kBenchmark, kFailed, {Reason::kStale}},
@@ -115,7 +118,7 @@ Ceilings* TheCeilings() {
   return ceilings;
 }
 
-CaseOutcome RunRow(const Row& row) {
+CaseOutcome RunRow(const Row& row, double deadline_seconds = 120) {
   static const Registry* const registry = [] {
     SetRunnerPath(RUNNER_PATH);
     auto* all = new Registry;
@@ -134,7 +137,7 @@ CaseOutcome RunRow(const Row& row) {
   c.mode = row.mode;
   c.seed = 1;
   c.repeats = 1;
-  c.deadline_seconds = row.kernel == "endless" ? 1 : 120;
+  c.deadline_seconds = deadline_seconds;
   Silent observer;
   return CaseRunner(TheDevice(), *registry, timed ? TheCeilings() : nullptr).Run(c, observer);
 }
@@ -152,10 +155,8 @@ class Adversarial : public ::testing::TestWithParam<Row> {};
 TEST_P(Adversarial, HasTheOutcomeOfTheTable) {
   const Row& row = GetParam();
   std::string why;
-  if (row.kernel.starts_with("try_") && LandlockVersion(&why) == 0) {
-    GTEST_SKIP() << "nothing keeps files from it: " << why;
-  }
-  const CaseOutcome outcome = RunRow(row);
+  if (LandlockVersion(&why) == 0) GTEST_SKIP() << "users' kernels do not run here: " << why;
+  const CaseOutcome outcome = RunRow(row, row.kernel == "endless" ? 20 : 120);
   ASSERT_EQ(outcome.verdict, row.verdict) << Describe(outcome);
   if (row.verdict == Verdict::kPassed) return;
   ASSERT_FALSE(outcome.findings.empty());
@@ -183,6 +184,26 @@ std::string TestName(const ::testing::TestParamInfo<Row>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Cheats, Adversarial, ::testing::ValuesIn(Table()), TestName);
 INSTANTIATE_TEST_SUITE_P(Attempts, Adversarial, ::testing::ValuesIn(Attempts()), TestName);
+
+// A deadline that leaves less than a fair time to a launch says nothing of the kernel.
+TEST(AdversarialDeadline, TooShortIsNoTimeoutOfTheKernel) {
+  std::string why;
+  if (LandlockVersion(&why) == 0) GTEST_SKIP() << "users' kernels do not run here: " << why;
+  const CaseOutcome outcome = RunRow({"endless"}, 1);
+  ASSERT_EQ(outcome.verdict, Verdict::kError) << Describe(outcome);
+  const Finding& first = outcome.findings.at(0);
+  EXPECT_EQ(first.reason, Reason::kTimeout);
+  EXPECT_EQ(first.blame, Blame::kHost);
+  ASSERT_TRUE(first.failure.has_value());
+  EXPECT_EQ(first.failure->error, KernelError::kNoTime);
+}
+
+TEST(AdversarialPlatform, RunsNoKernelThatItCannotContain) {
+  std::string why;
+  if (LandlockVersion(&why) > 0) GTEST_SKIP() << "this platform contains kernels";
+  const CaseOutcome outcome = RunRow({"exit_in_launch"});
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << Describe(outcome);
+}
 
 TEST(AdversarialTable, NamesEveryKernelOfTheFolder) {
   std::set<std::string> named, there;

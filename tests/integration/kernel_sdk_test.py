@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
+import containment_test
 import harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,6 +31,13 @@ def judge(library, case, provider="user/0123456789ab"):
         input=json.dumps(case | {"provider": provider}), timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def setUpModule():
+    with harness.Daemon() as daemon:
+        applied, why = containment_test.measures(daemon)["landlock"]
+    if not applied:
+        raise unittest.SkipTest(f"without landlock users' kernels do not run: {why}")
 
 
 class KernelSdk(unittest.TestCase):

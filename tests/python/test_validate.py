@@ -254,6 +254,15 @@ def test_a_reference_of_ones_own(client):
         wrong.raise_on_failure()
 
 
+@pytest.mark.parametrize("keywords, text", [
+    ({"dtype": []}, "dtype.*is empty"),
+    ({"shapes": []}, "shapes.*is required"),
+])
+def test_a_reference_of_ones_own_and_no_case(client, keywords, text):
+    with pytest.raises(assay.InvalidArgument, match=text):
+        assay.validate(lambda x: x * 0, reference_fn=lambda x: x, **{"shapes": [(8, 100)], **keywords}, client=client)
+
+
 @pytest.mark.parametrize("fn, verdict, reason", [
     (lambda x: None, "ERROR", "fault"),
     (lambda x: 1 / 0, "ERROR", "crash"),
@@ -286,12 +295,14 @@ def stream(client, first, *answer):
     for message in [*first, *([] if answer else [None])]:
         outgoing.put(message)
     said = []
-    for message in call(iter(outgoing.get, None), timeout=60):
-        said.append(message)
-        if message.HasField("launch"):
-            for one in answer:
-                outgoing.put(one)
-    outgoing.put(None)
+    try:
+        for message in call(iter(outgoing.get, None), timeout=60):
+            said.append(message)
+            if message.HasField("launch"):
+                for one in answer:
+                    outgoing.put(one)
+    finally:
+        outgoing.put(None)
     return said
 
 
@@ -332,6 +343,18 @@ def test_bytes_that_are_not_the_tensors_are_an_error(client, messages, text):
     result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
     assert result.verdict == types_pb2.VERDICT_ERROR and text in result.findings[0].message
     assert client.devices()[0].worker_restarts == 0
+
+
+@pytest.mark.parametrize("message, field", [
+    (chunk_of(1, bytes((1 << 20) + 1)), "chunk.data"),
+    (external_pb2.ValidateExternalRequest(launched=external_pb2.ExternalLaunched(message="x" * (1 << 20))), "launched"),
+], ids=["chunk", "launched"])
+def test_a_message_that_is_too_large_ends_the_stream(client, message, field):
+    with pytest.raises(grpc.RpcError) as refused:
+        stream(client, [job_of()], message)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert f"{field}: must have at most 1048576 bytes" in refused.value.details()
+    assert client.run("softmax", rows=4, cols=8, dtype="fp32", provider="builtin")
 
 
 def test_a_caller_that_says_no_more_is_gone(client):

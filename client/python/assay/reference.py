@@ -23,8 +23,11 @@ _FORMATS = ("fp64", "fp32", "fp16")  # that NumPy rounds to
 def validate_by_reference(function: Function, reference_fn: Callable[..., Any], client: Client, dtype: Any, shapes: Any,
                           seed: int, repeats: int, keywords: Mapping[str, Any]) -> Report:
     """One case for each format and each of `shapes`. `keywords` are those of Client.compare."""
-    if not shapes:
+    listed_shapes = list(shapes or ())
+    if not listed_shapes:
         raise refuse("shapes", "is required: a list, with the shapes of all inputs for each case")
+    if isinstance(dtype, (list, tuple)) and not dtype:
+        raise refuse("dtype", "is empty: name a format, or a list of them")
     words = [problems.dtype_word(problems.dtype_number("dtype", one))
              for one in (dtype if isinstance(dtype, (list, tuple)) else [dtype or "fp32"])]
     for word in words:
@@ -32,7 +35,7 @@ def validate_by_reference(function: Function, reference_fn: Callable[..., Any], 
             raise refuse("dtype", f"with reference_fn it must be one of {', '.join(_FORMATS)}, got {word}")
     found: list[CaseResult] = []
     for word in words:
-        for inputs in shapes:
+        for inputs in listed_shapes:
             listed = [tuple(inputs)] if all(isinstance(n, int) for n in inputs) else [tuple(one) for one in inputs]
             found.append(_case(len(found), function, reference_fn, client, word, listed, seed, repeats, keywords))
     return Report(_job(found), tuple(found), client.target, function.raised)
@@ -88,6 +91,8 @@ def _job(found: Sequence[CaseResult]) -> Job:
     fields = {"passed": "PASSED", "failed": "FAILED", "inconclusive": "INCONCLUSIVE", "unsupported": "UNSUPPORTED",
               "errors": "ERROR", "skipped": "SKIPPED"}
     counts = job_pb2.VerdictCounts(total=len(found), **{name: verdicts.count(word) for name, word in fields.items()})
-    worst = next((word for word in ("FAILED", "ERROR", "INCONCLUSIVE", "UNSUPPORTED") if word in verdicts), "PASSED")
+    # Nothing has passed where nothing ran.
+    worst = next((word for word in ("FAILED", "ERROR", "INCONCLUSIVE", "UNSUPPORTED", "SKIPPED") if word in verdicts),
+                 "PASSED" if verdicts else "INCONCLUSIVE")
     return results.of(Job, job_pb2.Job(state=job_pb2.JOB_STATE_FINISHED, counts=counts,
                                        verdict=types_pb2.Verdict.Value(f"VERDICT_{worst}")))

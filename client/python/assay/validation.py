@@ -47,7 +47,8 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
               Default: if it has a parameter of that name
     reference_fn     for what Assay has no operator for, in place of op: computes the expected output in FP64 from FP64
               inputs. `shapes` are then the shapes of the inputs. The result is no job of the daemon's.
-    launch_deadline  the longest time for one call of fn. Default: the daemon's
+    launch_deadline  the longest time for one call of fn. Default: the daemon's. Such calls do not count towards the
+              deadline of a case
 
     Returns the report whatever the verdict is; Report.raise_on_failure raises.
     """

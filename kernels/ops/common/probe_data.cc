@@ -27,6 +27,7 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   probe.provider = c.provider;
   probe.kernel_file = c.kernel_file;
   probe.deadline_seconds = c.deadline_seconds;
+  probe.deadline_from = c.deadline_from;
   probe.elsewhere = c.elsewhere;
   probe.pattern = std::move(pattern);
   probe.seed = kProbeSeed;

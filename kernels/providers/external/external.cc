@@ -139,6 +139,13 @@ class ExternalKernel final : public Kernel {
   std::vector<double> stage_;  // doubles for their alignment
 };
 
+// Whether the rows of a 4-bit tensor would share bytes: the other process has each row in bytes of
+// its own.
+bool SharesBytes(const Operand& o) {
+  const std::int64_t innermost = o.dims.empty() ? 1 : o.dims.back();
+  return o.dtype == DType::kE2M1 && innermost % 2 != 0 && o.extents.count() > innermost;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExternal(const Case& c, const Plan& plan,
                                                      Device& device) {
   if (c.elsewhere == nullptr) return absl::UnimplementedError("nobody runs the function");
@@ -147,6 +154,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeExternal(const Case& c, const Plan& 
                                    [](const Operand& o) { return !o.extents.dense(); });
   if (c.dtype == DType::kE2M1 && strided) {
     return absl::UnimplementedError("a function takes 4-bit tensors without padding only");
+  }
+  if (SharesBytes(plan.output) ||
+      std::any_of(plan.inputs.begin(), plan.inputs.end(), SharesBytes)) {
+    return absl::UnimplementedError(
+        "a function takes 4-bit tensors of several rows only if the innermost extent is even");
   }
   if (absl::Status s = c.elsewhere->Describe(c, plan); !s.ok()) return s;
   return std::make_unique<ExternalKernel>(*c.elsewhere, plan.inputs.size(), device);

@@ -11,7 +11,7 @@
 //   Launch   has the function run, and puts what comes back into the operands: the output, and the
 //            inputs that the function changed
 //
-// One thread. Launches are not to be timed: their time is mostly that of the way.
+// One thread. Launches are not to be timed: their time is mostly the time that messages take.
 #ifndef ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_H_
 #define ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_H_
 
@@ -25,9 +25,6 @@
 #include "kernels/providers/provider.h"
 
 namespace assay {
-
-// The most bytes of a tensor that are sent at once.
-inline constexpr std::int64_t kMostExternalBytes = std::int64_t{1} << 20;
 
 // The way to the other process. Inputs have the numbers from 0 on, the output has the next one. A
 // tensor's bytes are its logical elements in their order, without padding.
@@ -43,7 +40,8 @@ class Elsewhere {
   virtual ~Elsewhere() = default;
   // Says what the next launches compute. The other process has no inputs then.
   virtual absl::Status Describe(const Case& c, const Plan& plan) = 0;
-  // Sends the next bytes of an input, at least 1 and at most kMostExternalBytes.
+  // Sends the next bytes of an input, at least 1 and at most kMostExternalBytes
+  // (kernels/ops/case.h).
   virtual absl::Status Send(int tensor, std::string_view bytes) = 0;
   // Asks for a launch. `poison` has the bits of one element of the poisoned output.
   virtual absl::Status Launch(std::uint64_t poison) = 0;

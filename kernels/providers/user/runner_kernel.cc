@@ -55,23 +55,45 @@ absl::Status CheckFile(const std::string& path) {
   return checked.ok() ? checked : Unusable(Cat(checked.message()));
 }
 
-// The case's deadline, a little early: the kernel's process then ends, and not the worker.
+// The case's deadline, a little early: the kernel's process then ends, and not the worker. The
+// judge's own work counts towards it, so a kernel may be left with too little of it.
 class Deadline {
  public:
-  explicit Deadline(std::optional<double> seconds)
-      : begin_(NanosecondsNow()), seconds_(kShare * seconds.value_or(0)) {}
-  // 0: there is none.
-  double SecondsLeft() const {
-    if (seconds_ == 0) return 0;
-    return std::max(seconds_ - 1e-9 * static_cast<double>(NanosecondsNow() - begin_), kLeast);
+  explicit Deadline(const Case& c)
+      : begin_(c.deadline_from > 0 ? c.deadline_from : Now()),
+        of_case_(c.deadline_seconds.value_or(0)) {}
+
+  // Asks for a task that should have `fair` seconds. A kernel that had less, and did not return in
+  // time, is not to blame: KernelError::kNoTime.
+  absl::StatusOr<int> Ask(RunnerProcess& process, RunnerTask task, double fair) const {
+    if (of_case_ == 0) return process.Ask(task);
+    const double left = kShare * of_case_ - (Now() - begin_);
+    if (left <= 0) return NoTime(left, task);
+    absl::StatusOr<int> answer = process.Ask(task, left);
+    if (answer.ok() || left >= fair) return answer;
+    const std::optional<KernelFailure> failure = FailureOf(answer.status());
+    if (!failure || failure->cause != DeathCause::kDeadline) return answer;
+    return NoTime(left, task);
   }
+  static double Now() { return 1e-9 * static_cast<double>(NanosecondsNow()); }
 
  private:
   static constexpr double kShare = 0.8;
-  static constexpr double kLeast = 0.01;
-  std::int64_t begin_;
-  double seconds_;
+
+  absl::Status NoTime(double left, RunnerTask task) const {
+    return FailedKernel(
+        {.error = KernelError::kNoTime, .preparing = task != RunnerTask::kLaunch},
+        Cat("of the case's deadline of ", of_case_, " s the kernel had ", std::max(left, 0.0),
+            " s left, too little to judge it by; give the case more time"));
+  }
+
+  double begin_;    // [s], of the steady clock
+  double of_case_;  // [s]; 0: there is none
 };
+
+// A first call of a kernel's, and others in units of the slowest that came before.
+constexpr double kFairSeconds = 1;
+constexpr double kFairLaunches = 10;
 
 // A piece of the output that was read before the runner was stopped.
 struct Piece {
@@ -97,8 +119,11 @@ class RunnerKernel final : public Kernel {
   }
 
   absl::Status Launch(std::span<const TensorView>, const TensorView&) override {
-    const absl::StatusOr<int> status = process_->Ask(RunnerTask::kLaunch, until_.SecondsLeft());
+    const double begin = Deadline::Now();
+    const double fair = slowest_ > 0 ? kFairLaunches * slowest_ : kFairSeconds;
+    const absl::StatusOr<int> status = until_.Ask(*process_, RunnerTask::kLaunch, fair);
     if (!status.ok()) return status.status();
+    slowest_ = std::max(slowest_, Deadline::Now() - begin);
     if (*status == ASSAY_OK) return absl::OkStatus();
     return FailedKernel({}, Cat("launch returned ", *status));
   }
@@ -178,6 +203,7 @@ class RunnerKernel final : public Kernel {
   const std::unique_ptr<RunnerProcess> process_;
   const std::string implementation_;
   const Deadline until_;
+  double slowest_ = 0;  // launch so far [s]
   std::mt19937_64 secret_{std::random_device{}()};
   std::vector<std::string> libraries_;
   bool first_fetch_ = true;
@@ -221,6 +247,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
   if (c.kernel_file.empty()) {
     return absl::UnimplementedError(Cat("no library was given for ", c.provider));
   }
+  const Deadline until(c);
   if (absl::Status status = CheckFile(c.kernel_file); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<Description>> description = DescribeProblem(c, plan);
   if (!description.ok()) return description.status();
@@ -229,22 +256,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
   (*description)->memory_bytes = MemoryFor(device);
   absl::StatusOr<std::unique_ptr<RunnerProcess>> process = RunnerProcess::Start(**description);
   if (!process.ok()) return process.status();
-  const Deadline until(c.deadline_seconds);
   // Before the library is loaded, the runner's word counts.
-  const std::string unconfined = (*process)->Answer().unconfined;
-  const absl::StatusOr<int> loaded = (*process)->Ask(RunnerTask::kLoad, until.SecondsLeft());
+  if (const std::string lacks = (*process)->Answer().unconfined; !lacks.empty()) {
+    return absl::UnimplementedError(
+        Cat("users' kernels need landlock and seccomp; this platform lacks: ", lacks));
+  }
+  const absl::StatusOr<int> loaded = until.Ask(**process, RunnerTask::kLoad, kFairSeconds);
   if (!loaded.ok()) return loaded.status();
   const RunnerAnswer answer = (*process)->Answer();
   const absl::Status status =
       LoadError(static_cast<LoadStatus>(*loaded), Printable(answer.message));
   if (!status.ok()) return status;
-  std::string implementation = Printable(answer.name);
-  if (!unconfined.empty()) {
-    Append(&implementation, implementation.empty() ? "" : ", ",
-           "not fully contained: ", unconfined);
-  }
   return std::make_unique<RunnerKernel>(*std::move(description), *std::move(process),
-                                        std::move(implementation), until);
+                                        Printable(answer.name), until);
 }
 
 KernelEntry UserKernels() {

@@ -17,8 +17,8 @@
 namespace assay {
 
 // Makes the kernel of c.kernel_file: checks the library, starts its process and prepares it.
-// UNIMPLEMENTED if the kernel does not do the case. If the library is no kernel or its process
-// dies, the error carries a KernelFailure.
+// UNIMPLEMENTED if the kernel does not do the case, or if this platform cannot contain the process.
+// If the library is no kernel or its process dies, the error carries a KernelFailure.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Plan& plan,
                                                          Device& device);
 

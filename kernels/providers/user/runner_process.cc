@@ -1,11 +1,13 @@
 #include "kernels/providers/user/runner_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +36,8 @@ constexpr std::int64_t kLookNanoseconds = 2'000'000;
 // A runner that is stopped on request has this long to call its kernel's destroy.
 constexpr double kDestroySeconds = 1;
 constexpr double kStartSeconds = 30;
+// A process stops, or ends, within this time after the signal that makes it.
+constexpr double kChangeSeconds = 30;
 constexpr double kPerSecond = 1e-9;
 constexpr double kMostOverhead = 50e-6;
 
@@ -71,6 +76,35 @@ absl::Status DeathStatus(int status, bool preparing) {
                       Cat("the kernel's process exited with status ", failure.exit_code, when));
 }
 
+// waitpid for at most kChangeSeconds; 0: nothing has changed by then.
+pid_t WaitFor(pid_t pid, int* status, int options) {
+  constexpr std::int64_t kAwakeNanoseconds = 500'000;
+  constexpr timespec kPause{0, 200'000};
+  const std::int64_t begin = NanosecondsNow();
+  for (;;) {
+    const pid_t changed = waitpid(pid, status, options | WNOHANG);
+    if (changed > 0 || (changed < 0 && errno != EINTR)) return changed;
+    const std::int64_t passed = NanosecondsNow() - begin;
+    if (static_cast<double>(passed) * kPerSecond > kChangeSeconds) return 0;
+    if (passed < kAwakeNanoseconds) {
+      sched_yield();
+    } else {
+      nanosleep(&kPause, nullptr);
+    }
+  }
+}
+
+// Nothing of the user's was loaded, so this machine is at fault and not the kernel.
+absl::Status HostFailure(const absl::Status& status) {
+  const std::optional<KernelFailure> failure = FailureOf(status);
+  if (failure && failure->cause == DeathCause::kMemory) {
+    return absl::ResourceExhaustedError(status.message());
+  }
+  if (status.code() == absl::StatusCode::kResourceExhausted) return status;
+  return FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
+                      Cat("the process for the kernel could not be started: ", status.message()));
+}
+
 // The libraries of the languages, and those of the runner itself.
 bool IsPlain(std::string_view name) {
   static constexpr std::array kPlain = {
@@ -99,7 +133,7 @@ absl::StatusOr<std::unique_ptr<RunnerProcess>> RunnerProcess::Start(
   absl::Status status = process->MakeMemory(description);
   if (status.ok()) status = process->Spawn();
   if (status.ok()) status = process->Calibrate();
-  if (!status.ok()) return status;
+  if (!status.ok()) return HostFailure(status);
   return process;
 }
 
@@ -209,13 +243,16 @@ bool RunnerProcess::Wait(std::uint32_t number, double deadline_seconds) {
   slept_ = false;
   const std::int64_t begin = NanosecondsNow();
   if (SpinFor(control.done, number, kSpinNanoseconds, kYieldNanoseconds)) return true;
-  slept_ = true;
+  bool woken_early = false;  // by the kernel, which may do so; then no wake-up is taken off
   control.judge_sleeps.store(1);
   for (;;) {
     const std::uint32_t seen = control.done.load();
     if (seen == number) break;
-    SleepOn(control.done, seen, kLookNanoseconds);
-    if (control.done.load() == number) break;
+    const Waking waking = SleepOn(control.done, seen, kLookNanoseconds);
+    const bool done = control.done.load() == number;
+    woken_early = woken_early || (waking == Waking::kWoken && !done);
+    slept_ = !woken_early && (slept_ || waking != Waking::kAwake);
+    if (done) break;
     if (!Ended(/*block=*/false).ok()) break;
     const double waited = static_cast<double>(NanosecondsNow() - begin) * kPerSecond;
     if (deadline_seconds > 0 && waited > deadline_seconds) {
@@ -246,19 +283,23 @@ absl::Status RunnerProcess::Freeze() {
   if (!dead_.ok()) return dead_;
   if (frozen_) return absl::OkStatus();
   kill(pid_, SIGSTOP);
-  for (;;) {
-    int status = 0;
-    const pid_t changed = waitpid(pid_, &status, WUNTRACED);
-    if (changed < 0 && errno == EINTR) continue;
-    if (changed == pid_ && WIFSTOPPED(status)) {
-      frozen_ = true;
-      return absl::OkStatus();
-    }
-    dead_ = changed == pid_ ? DeathStatus(status, loading_)
-                            : FailedKernel({.preparing = loading_}, "the kernel's process is gone");
-    pid_ = -1;
+  int status = 0;
+  const pid_t changed = WaitFor(pid_, &status, WUNTRACED);
+  if (changed == pid_ && WIFSTOPPED(status)) {
+    frozen_ = true;
+    return absl::OkStatus();
+  }
+  if (changed == 0) {
+    Kill();
+    dead_ = FailedKernel(
+        {.cause = DeathCause::kDeadline, .preparing = loading_},
+        Cat("the kernel's process did not stop within ", kChangeSeconds, " s, and was ended"));
     return dead_;
   }
+  dead_ = changed == pid_ ? DeathStatus(status, loading_)
+                          : FailedKernel({.preparing = loading_}, "the kernel's process is gone");
+  pid_ = -1;
+  return dead_;
 }
 
 void RunnerProcess::GoOn() {
@@ -270,8 +311,7 @@ void RunnerProcess::Kill() {
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  WaitFor(pid_, &status, 0);
   pid_ = -1;
 }
 

@@ -27,7 +27,8 @@ void SetRunnerPath(std::string path);
 class RunnerProcess {
  public:
   // Starts a runner for the problem. Fills in the description's judge_pid. Errors say why the
-  // process or its memory cannot be made.
+  // process or its memory cannot be made. RESOURCE_EXHAUSTED if memory is short, else the error
+  // carries KernelError::kNotStarted.
   static absl::StatusOr<std::unique_ptr<RunnerProcess>> Start(const Description& description);
   ~RunnerProcess();
   RunnerProcess(const RunnerProcess&) = delete;
@@ -35,12 +36,13 @@ class RunnerProcess {
 
   // Lets a frozen runner go on, asks for one task, and waits until it is done. Returns the status
   // that the runner gave. If the runner ended instead, the error carries the death
-  // (kernels/runtime/kernel_failure.h). Without an end of its own the call waits until
-  // `deadline_seconds` have passed, 0: for ever; then it ends the runner, and the error says so.
+  // (kernels/runtime/kernel_failure.h). After `deadline_seconds` it ends the runner, and the error
+  // says so. With 0 it waits without a limit.
   absl::StatusOr<int> Ask(RunnerTask task, double deadline_seconds = 0);
 
   // Stops all threads of the runner until the next Ask. Until then nothing of the runner changes or
-  // sees the shared memory. Frozen already: OK.
+  // sees the shared memory. A runner that is frozen already stays so. One that does not stop
+  // within 30 s is ended, and the error carries that deadline.
   absl::Status Freeze();
 
   // The shared memory at an offset.
@@ -78,7 +80,7 @@ class RunnerProcess {
   std::uint32_t asked_ = 0;
   bool loading_ = true;  // no launch has begun
   bool frozen_ = false;
-  bool slept_ = false;  // while the last request was waited for
+  bool slept_ = false;  // the judge, for the last request, and only the time or the end woke it
   double overhead_ = 0;
   // What a request costs [seconds]: of a runner that goes on, and of a frozen one, for which the
   // judge waits without sleeping, and for which it sleeps.

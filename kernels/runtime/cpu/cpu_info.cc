@@ -32,6 +32,11 @@ void ReadProcessor(DeviceInfo& info) {
     const std::string value(absl::StripAsciiWhitespace(field.second));
     if (key == "model name") info.model = value;
     if (key == "vendor_id") info.properties["vendor"] = value;
+    if (key == "flags") {
+      const std::vector<std::string> flags = absl::StrSplit(value, ' ');
+      const bool amx = std::find(flags.begin(), flags.end(), "amx_tile") != flags.end();
+      if (amx) info.properties["matrix_unit"] = "amx";
+    }
   }
   if (info.model.empty()) info.model = "unknown processor";
 }

@@ -9,8 +9,8 @@ namespace assay {
 
 // Reads the properties. It never fails: a value that cannot be read is left out, or 0. Memory is
 // the smaller of the installed memory and the cgroup's limit. Properties: "simd" (avx512, avx2,
-// sse4, baseline), "l3_bytes", "vendor", and "memory_limit" = "cgroup" if the cgroup's limit is the
-// smaller one.
+// sse4, baseline), "l3_bytes", "vendor", "matrix_unit" = "amx" if the processor has one, and
+// "memory_limit" = "cgroup" if the cgroup's limit is the smaller one.
 DeviceInfo ReadCpuInfo(int ordinal);
 
 }  // namespace assay

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "tests/unit/server/supervisor_fixture.h"
 
@@ -18,11 +19,12 @@ class Caller final : public CallerLink {
   bool answers = true;
   int rooms = 1 << 20;  // messages that it takes
   bool gone = false;
-
+  bool half = false;     // answers a launch with bytes alone
+  absl::Duration takes;  // from a launch to its answer
   NextMessage Take(v1::ValidateExternalRequest* message) override {
     const std::lock_guard lock(mutex_);
     if (gone) return NextMessage::kGone;
-    if (answers_.empty()) return NextMessage::kWait;
+    if (answers_.empty() || EvenTime() < answer_at_) return NextMessage::kWait;
     *message = answers_.front();
     answers_.pop_front();
     return NextMessage::kPiece;
@@ -33,7 +35,12 @@ class Caller final : public CallerLink {
     if (failure_) return true;
     if (rooms-- <= 0) return false;
     if (!ask->has_launch() || !answers) return true;
-    answers_.emplace_back().mutable_launched()->set_end(v1::LAUNCH_END_RETURNED);
+    answer_at_ = EvenTime() + takes;
+    if (half) {
+      answers_.emplace_back().mutable_chunk()->set_data("1234");
+    } else {
+      answers_.emplace_back().mutable_launched()->set_end(v1::LAUNCH_END_RETURNED);
+    }
     return true;
   }
   std::optional<v1::Finding> failure() override {
@@ -49,6 +56,7 @@ class Caller final : public CallerLink {
  private:
   const absl::Duration limit_;
   std::mutex mutex_;
+  absl::Time answer_at_ = absl::InfinitePast();
   std::deque<v1::ValidateExternalRequest> answers_;
   std::optional<v1::Finding> failure_;
 };
@@ -90,20 +98,36 @@ TEST_F(ElsewhereTest, ASlowCallerIsToBlameAndTheWorkerGoesOn) {
 
 TEST_F(ElsewhereTest, ACallerThatTakesNothingIsSlow) {
   Make();
-  Caller caller(absl::Milliseconds(30));
-  caller.rooms = 1;
-  ExpectFinding(RunFor(caller), v1::VERDICT_ERROR, "timeout", "launch_deadline");
+  for (const int rooms : {0, 1}) {  // not what is computed, not the launch
+    Caller caller(absl::Milliseconds(30));
+    caller.rooms = rooms;
+    ExpectFinding(RunFor(caller), v1::VERDICT_ERROR, "timeout", "launch_deadline");
+  }
   EXPECT_THAT(restarts(), ::testing::IsEmpty());
 }
 
-TEST_F(ElsewhereTest, TheDeadlineOfTheCaseIsTheCallersToo) {
+TEST_F(ElsewhereTest, TheCallersTimeDoesNotCountTowardsTheCasesDeadline) {
+  Make();
+  for (const int seconds : kTrySeconds) {
+    Caller caller;
+    caller.takes = absl::Seconds(seconds);  // as long as the worker has for the rest
+    if (RunFor(caller, "", absl::Seconds(seconds)).verdict() == v1::VERDICT_PASSED) return;
+  }
+  FAIL() << "no case had its own time";
+}
+
+TEST_F(ElsewhereTest, AfterACaseThatEndedInsideALaunchTheRestIsSkipped) {
   Make();
   Caller caller;
-  caller.answers = false;
-  const v1::CaseResult result = RunFor(caller, "", absl::Milliseconds(500));
-  ExpectFinding(result, v1::VERDICT_ERROR, "timeout", "case's deadline");
-  EXPECT_EQ(result.findings(0).blame(), v1::BLAME_CALLER);
-  EXPECT_THAT(restarts(), ::testing::IsEmpty());
+  caller.half = true;
+  ExpectFinding(RunFor(caller, "crash-inside"), v1::VERDICT_ERROR, "crash", "SIGSEGV");
+  ExpectFinding(RunFor(caller), v1::VERDICT_SKIPPED, "cancelled", "a case before ended");
+  Caller other;
+  other.half = true;
+  ExpectFinding(RunFor(other, "end-inside"), v1::VERDICT_ERROR, "fault", "not an answer");
+  const v1::CaseResult rest = RunFor(other);
+  ExpectFinding(rest, v1::VERDICT_SKIPPED, "cancelled", "a case before ended");
+  EXPECT_EQ(rest.findings(0).blame(), v1::BLAME_CALLER);
 }
 
 TEST_F(ElsewhereTest, ACallerThatHasGoneIsSkipped) {

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "assay/worker/v1/worker.grpc.pb.h"
+#include "server/base/finding.h"
 #include "server/process/phase_page.h"
 
 namespace assay::server {
@@ -159,7 +160,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
   }
 
   // Asks for one launch, and answers with what came back: PASSED, or ERROR if nothing did. As the
-  // case's name says: crash, hang, silent.
+  // case's name says: crash, hang, silent. After the first message of an answer: crash-inside,
+  // end-inside.
   grpc::Status RunElsewhere(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<worker::v1::RunElsewhereResponse, worker::v1::RunElsewhereRequest>*
@@ -178,7 +180,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
     ask.mutable_ask()->mutable_launch();
     stream->Write(ask);
     bool launched = false;
-    while (!launched && stream->Read(&message)) launched = message.answer().has_launched();
+    while (!launched && stream->Read(&message)) {
+      launched = message.answer().has_launched();
+      if (mode == "crash-inside") raise(SIGSEGV);
+      if (mode == "end-inside") break;
+    }
     if (mode == "crash") raise(SIGSEGV);
     if (mode == "hang") pause();
     page_->Enter(Phase::kIdle);
@@ -186,6 +192,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
     worker::v1::RunElsewhereResponse last;
     v1::CaseResult& result = *last.mutable_end()->mutable_result();
     result.set_verdict(launched ? v1::VERDICT_PASSED : v1::VERDICT_ERROR);
+    if (mode == "end-inside") {
+      *result.add_findings() = MakeFinding(v1::REASON_FAULT, "not an answer");
+    } else if (!launched) {
+      *result.add_findings() = MakeFinding(v1::REASON_CANCELLED, "lost");
+    }
     result.set_implementation(std::to_string(getpid()));
     stream->Write(last);
     return grpc::Status::OK;

@@ -70,6 +70,16 @@ TEST_F(JobsTest, AFunctionElsewhereTakesListedCasesOnly) {
   EXPECT_THAT(fields["spec.cases"], HasSubstr("is required"));
 }
 
+TEST_F(JobsTest, AFunctionElsewhereIsForOneDevice) {
+  AddDevice("cpu:1");
+  Start();
+  v1::JobSpec spec = Copies(1, "");
+  spec.set_device("cpu:*");
+  std::map<std::string, std::string> fields =
+      Violations(CreateElsewhere(*manager_, FunctionOf(spec)).status());
+  EXPECT_THAT(fields["spec.device"], HasSubstr("must name one device, got 2"));
+}
+
 TEST_F(JobsTest, NoOtherJobNamesTheProviderOfFunctionsElsewhere) {
   Start();
   std::map<std::string, std::string> fields =

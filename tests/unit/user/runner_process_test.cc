@@ -45,12 +45,16 @@ std::unique_ptr<RunnerProcess> Started(const std::string& kernel) {
 TEST(RunnerProcess, DoesOneTaskAfterTheOther) {
   const auto process = Started("honest");
   std::string why;
-  if (LandlockVersion(&why) > 0) EXPECT_STREQ(process->Answer().unconfined, "");
+  if (LandlockVersion(&why) > 0) {
+    EXPECT_STREQ(process->Answer().unconfined, "");
+  }
   ASSERT_EQ(*process->Ask(RunnerTask::kLoad), 0);
   EXPECT_STREQ(process->Answer().name, "adversarial");
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(*process->Ask(RunnerTask::kLaunch), 0);
-    if (i % 2 == 1) ASSERT_TRUE(process->Freeze().ok());
+    if (i % 2 == 1) {
+      ASSERT_TRUE(process->Freeze().ok());
+    }
   }
   EXPECT_GT(process->TakeOverhead(), 0);
   EXPECT_EQ(process->TakeOverhead(), 0);

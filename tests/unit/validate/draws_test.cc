@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -15,33 +18,51 @@ TensorDigest DigestFor(std::uint64_t n) {
   return digest;
 }
 
-TEST(DrawRotation, GivesAtLeastThreeDrawsInAnOrderOfItsSecret) {
-  const auto order = [](std::uint64_t secret) {
-    DrawRotation rotation(secret);
-    std::vector<std::uint32_t> epochs;
-    for (int i = 0; i < 200; ++i) {
-      epochs.push_back(rotation.Next());
-      const bool known = rotation.Take(DigestFor(epochs.back()), 1) == DrawRotation::Output::kKnown;
-      if (!known) rotation.Accept();
-    }
-    return epochs;
-  };
-  const std::vector<std::uint32_t> one = order(1);
-  EXPECT_NE(one, order(2));
-  std::set<std::uint32_t> seen;
-  int fresh = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    if (one[i] >= kDraws) {
-      EXPECT_TRUE(seen.insert(one[i]).second) << "an unseen draw came twice";
-      ++fresh;
-      if (i + 1 < one.size()) {
-        EXPECT_LT(one[i + 1], kDraws) << "what it is held against";
-      }
-    }
-    seen.insert(one[i]);
+// The draws of 200 launches, each right: by number, in the order in which they first came.
+std::vector<std::size_t> DrawsInOrder(DrawRotation& rotation) {
+  std::map<std::uint32_t, std::size_t> numbers;
+  std::vector<std::size_t> draws;
+  for (int i = 0; i < 200; ++i) {
+    const std::uint32_t epoch = rotation.Next();
+    draws.push_back(numbers.emplace(epoch, numbers.size()).first->second);
+    if (rotation.Take(DigestFor(epoch), 1) != DrawRotation::Output::kKnown) rotation.Accept();
   }
-  for (std::uint32_t draw = 0; draw < kDraws; ++draw) EXPECT_TRUE(seen.contains(draw));
-  EXPECT_GE(fresh, 5);
+  return draws;
+}
+
+TEST(DrawRotation, GivesThreeKnownDrawsAndUnseenOnesInRandomOrder) {
+  DrawRotation one(1), two(2);
+  const std::vector<std::size_t> draws = DrawsInOrder(one);
+  EXPECT_NE(draws, DrawsInOrder(two));
+  int unseen = 0;
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (draws[i] < kDraws) continue;
+    ++unseen;
+    EXPECT_EQ(std::count(draws.begin(), draws.end(), draws[i]), 1) << "an unseen draw came twice";
+    if (i + 1 < draws.size()) {
+      EXPECT_LT(draws[i + 1], kDraws) << "what it is held against";
+    }
+  }
+  EXPECT_GE(unseen, 8);
+  EXPECT_TRUE(one.EnoughUnseen());
+}
+
+TEST(DrawRotation, HasNoEpochThatAKernelCouldForeseeButTheCasesOwn) {
+  // The same order: the epochs are secret all the same.
+  DrawRotation one(1), two(1);
+  std::set<std::uint32_t> of_one, of_two, both;
+  for (int i = 0; i < 100; ++i) {
+    of_one.insert(one.Next());
+    of_two.insert(two.Next());
+    one.Take(DigestFor(1), 1);
+    two.Take(DigestFor(1), 1);
+  }
+  EXPECT_TRUE(of_one.contains(0));
+  std::set_intersection(of_one.begin(), of_one.end(), of_two.begin(), of_two.end(),
+                        std::inserter(both, both.end()));
+  // By chance, another one is in both once in 25 million runs.
+  EXPECT_EQ(both, std::set<std::uint32_t>{0});
+  EXPECT_NE(DrawRotation(1).Next(), 0U) << "the first launch is on a secret draw";
 }
 
 TEST(DrawRotation, KnowsWhatWasJudgedAndForWhichDraw) {
@@ -64,11 +85,13 @@ TEST(DrawRotation, JudgesTheFirstOfManyOutputsAlwaysAndLaterOnesSometimes) {
     rotation.Next();
     rotation.Take(DigestFor(static_cast<std::uint64_t>(i)), 1);
     const bool must = rotation.MustJudge();
-    if (rotation.epoch() >= kDraws || i < 10) {
+    if (rotation.unseen() || i < 10) {
       EXPECT_TRUE(must);
     }
     judged += must ? 1 : 0;
   }
+  EXPECT_EQ(rotation.judged(), judged);
+  EXPECT_EQ(rotation.varying(), 1000);
   EXPECT_GT(judged, 30);
   EXPECT_LT(judged, 300);
 }
@@ -78,7 +101,8 @@ template <class Unseen, class Seen>
 std::optional<double> Slowness(Unseen unseen, Seen seen) {
   DrawRotation rotation(3);
   for (int i = 0; i < 200; ++i) {
-    const bool fresh = rotation.Next() >= kDraws;
+    rotation.Next();
+    const bool fresh = rotation.unseen();
     rotation.Take(DigestFor(rotation.epoch()), fresh ? unseen(i) : seen(i));
     if (fresh) rotation.Accept();
   }
@@ -92,6 +116,9 @@ TEST(DrawRotation, FindsAKernelThatIsQuickOnWhatItHasSeen) {
   // A busy machine held up one launch that it knew.
   int held = 0;
   EXPECT_TRUE(Slowness([](int) { return 3.0; }, [&](int) { return held++ == 9 ? 9.0 : 1.0; }));
+  // It is slow on every fourth launch that it knew, too.
+  int known = 0;
+  EXPECT_TRUE(Slowness([](int) { return 3.0; }, [&](int) { return known++ % 4 == 0 ? 3.0 : 1.0; }));
 }
 
 TEST(DrawRotation, TakesNoHonestKernelForOne) {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cmath>
 #include <cstring>
@@ -182,6 +183,8 @@ TEST_F(ExternalTest, ALaunchThatFailsEndsTheCaseAsItSays) {
       {KernelError::kUnusable, Verdict::kError, Reason::kFault, Blame::kKernel},
       {KernelError::kUnsupported, Verdict::kUnsupported, Reason::kUnsupported, Blame::kLibrary},
       {KernelError::kLost, Verdict::kError, Reason::kCancelled, Blame::kCaller},
+      {KernelError::kNoTime, Verdict::kError, Reason::kTimeout, Blame::kHost},
+      {KernelError::kNotStarted, Verdict::kError, Reason::kFault, Blame::kHost},
   };
   for (const auto& row : rows) {
     process_.end = FailedKernel({.error = row.error}, "what happened");
@@ -192,6 +195,15 @@ TEST_F(ExternalTest, ALaunchThatFailsEndsTheCaseAsItSays) {
     EXPECT_EQ(outcome.findings[0].blame, row.blame);
     EXPECT_EQ(outcome.findings[0].message, "what happened");
   }
+}
+
+TEST_F(ExternalTest, AProcessThatOthersKilledIsNoFaultOfTheKernel) {
+  process_.end = FailedKernel({.cause = DeathCause::kKilled, .signal = SIGKILL}, "killed");
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kError);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_EQ(outcome.findings[0].reason, Reason::kCrash);
+  EXPECT_EQ(outcome.findings[0].blame, Blame::kHost);
 }
 
 TEST_F(ExternalTest, BytesThatAreNotTheTensorsAreRefused) {
@@ -215,6 +227,15 @@ TEST_F(ExternalTest, BytesThatAreNotTheTensorsAreRefused) {
     EXPECT_EQ(outcome.findings[0].blame, Blame::kKernel);
     EXPECT_THAT(outcome.findings[0].message, HasSubstr(row.message));
   }
+}
+
+TEST_F(ExternalTest, RowsOfFourBitsThatShareBytesAreUnsupported) {
+  case_.dtype = DType::kE2M1;  // k is odd
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("only if the innermost extent is even"));
+  EXPECT_EQ(process_.kernels, 0);
 }
 
 TEST_F(ExternalTest, WithoutAWayItIsUnsupported) {

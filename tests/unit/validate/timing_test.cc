@@ -311,5 +311,40 @@ TEST(Timing, ConditionsAreAskedBetweenLaunches) {
   EXPECT_EQ(RunOn(device, validated, nullptr, &probe).verdict, Verdict::kPassed);
 }
 
+// A second for an operation; nothing of memory.
+class SlowArithmetic : public Ceilings {
+ public:
+  bool suspect = false;
+  bool stays = false;  // measuring again clears no doubt
+  std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
+    if (kind != CeilingKind::kFma) return std::nullopt;
+    return Ceiling{.kind = kind, .dtype = dtype, .per_second = 1, .suspect = suspect};
+  }
+  void MeasureDoubtful() override { suspect = suspect && stays; }
+};
+
+TEST(Timing, OnlyACeilingThatIsKnownToBeTheDevicesBestAccusesAKernel) {
+  const Case c = GemmCase(DType::kF32, 8, 8, 8);
+  const Op& op = *FindOp(OpName(c.problem));
+  const Plan plan = *op.MakePlan(c);
+  BenchStats stats;
+  stats.median_seconds = 1e-6;
+  SlowArithmetic ceilings;
+  DeviceInfo device;
+  const auto least = [&] { return ImpossibleBelow(stats, plan, op, c.dtype, device, &ceilings); };
+  const double limit = least();
+  EXPECT_GT(limit, 1);
+  EXPECT_LT(limit, plan.flops);
+
+  ceilings.suspect = true;
+  EXPECT_EQ(least(), limit) << "it was measured again";
+  ceilings.suspect = ceilings.stays = true;
+  EXPECT_EQ(least(), 0);
+
+  ceilings.suspect = false;
+  device.properties["matrix_unit"] = "amx";
+  EXPECT_EQ(least(), 0) << "no ceiling of a CPU includes its matrix units";
+}
+
 }  // namespace
 }  // namespace assay
