@@ -60,9 +60,10 @@ DeviceSet TwoDevices() {
 // Every case of an accepted job has all its defaults, and reads as the same case again.
 void FuzzJob(std::string_view bytes) {
   static const DeviceSet devices = TwoDevices();
-  static const PlanOptions options{.suites_folder = FUZZ_SUITES,
-                                   .max_cases = 200,
-                                   .why_not_kernel = [](std::string_view) { return ""; }};
+  static const PlanOptions options{
+      .suites_folder = FUZZ_SUITES, .max_cases = 200, .check_kernel = [](std::string_view) {
+        return absl::OkStatus();
+      }};
   v1::JobSpec spec;
   if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   const absl::StatusOr<JobPlan> plan = PlanJob(spec, devices, options);
