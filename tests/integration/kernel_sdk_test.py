@@ -112,13 +112,14 @@ class KernelSdk(unittest.TestCase):
         text = os.path.join(self.folder, "text.so")
         with open(text, "w", encoding="utf-8") as file:
             file.write("no library")
-        for path, words in [(text, "not in the format ELF"), ("/nowhere/x.so", "cannot be read"),
-                            ("/bin/true", "does not export assay_kernel_v1")]:
+        for path, words, blame in [(text, "not in the format ELF", "BLAME_KERNEL"),
+                                   ("/nowhere/x.so", "cannot be read", "BLAME_HOST"),
+                                   ("/bin/true", "does not export assay_kernel_v1", "BLAME_KERNEL")]:
             result = judge(path, GEMM)
             self.assertEqual(result["verdict"], "VERDICT_ERROR", path)
             finding = result["findings"][0]
             self.assertIn(words, finding["message"])
-            self.assertEqual(finding["blame"], "BLAME_KERNEL")
+            self.assertEqual(finding["blame"], blame)
             self.assertNotIn("death", finding)
 
 

@@ -139,7 +139,8 @@ class Validated(unittest.TestCase):
             job = client.jobs()[0]
             caller.kill()
             ended = [event.job for event in client.watch(job) if event.job][-1]
-            self.assertEqual(ended.state, "CANCELLED")
+            # The device may have skipped all cases before the cancellation comes.
+            self.assertIn(ended.state, ("CANCELLED", "FINISHED"))
             results = client.show(job).results
             self.assertEqual({(r.verdict, r.reason, r.findings[0].blame) for r in results},
                              {("SKIPPED", "cancelled", "caller")})
