@@ -39,9 +39,8 @@ absl::Status Unusable(std::string_view why) {
 
 // A file that cannot be read is no fault of the kernel's: the daemon gave its path.
 absl::Status CheckFile(const std::string& path) {
-  const absl::Status unread =
-      FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
-                   Cat("the kernel's file ", path, " cannot be read"));
+  const absl::Status unread = FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
+                                           Cat("the kernel's file ", path, " cannot be read"));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return unread;
   const auto size = static_cast<std::int64_t>(file.tellg());
