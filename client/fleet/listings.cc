@@ -48,7 +48,8 @@ std::vector<std::string> ReadHosts(std::string_view answer) {
 absl::StatusOr<Pods> ReadPods(std::string_view answer) {
   Pods pods;
   try {
-    for (const auto& pod : nlohmann::json::parse(answer).at("items")) AddPod(pod, pods);
+    const nlohmann::json list = nlohmann::json::parse(answer);
+    for (const auto& pod : list.at("items")) AddPod(pod, pods);
   } catch (const nlohmann::json::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("`kubectl get pods`: no list of pods: ", error.what()));
