@@ -47,6 +47,7 @@ from viewer import Viewer
 LONG_RUN = os.environ.get("ASSAY_TEST_PART") == "long"
 HERE = os.path.dirname(os.path.abspath(__file__))
 GEMM = ["gemm", "--m", "24", "--n", "24", "--k", "24", "--dtype", "fp32", "--provider", "builtin"]
+LONGER_GEMM = [word.replace("24", "192") for word in GEMM]
 DAY = 86400
 
 
@@ -219,8 +220,8 @@ class Disk(Base):
 
     def test_the_disk_fails_while_a_job_runs(self):
         with self.daemon() as daemon:
-            self.faults.disk(Faults.SLOW)  # so that it fails before the job has ended
-            job = submit(daemon, *GEMM, *seeds(8000))
+            # Products that take long enough that most of them are left when the disk fails.
+            job = submit(daemon, *LONGER_GEMM, *seeds(8000))
             viewer = Viewer(daemon, job)
             harness.wait_until(lambda: viewer.seen, 20, "a first result")
             self.faults.disk(Faults.FAILS)
