@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "assay/v1/service.grpc.pb.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/task_thread.h"
 #include "server/store/store.h"
 
@@ -23,6 +24,7 @@ namespace assay::server {
 
 // Keeps itself alive until gRPC is done with it.
 class BackupStream final : public grpc::ServerWriteReactor<v1::BackupStoreResponse>,
+                           public OpenStream,
                            public std::enable_shared_from_this<BackupStream> {
  public:
   struct Options {
@@ -41,7 +43,7 @@ class BackupStream final : public grpc::ServerWriteReactor<v1::BackupStoreRespon
   static std::shared_ptr<BackupStream> Start(Options options);
 
   // Ends the call.
-  void Abort(const absl::Status& status);
+  void Abort(const absl::Status& status) override;
 
  private:
   explicit BackupStream(Options options) : options_(std::move(options)) {}

@@ -36,10 +36,6 @@ absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::st
 
 }  // namespace
 
-absl::Status Stopping() {
-  return WithReason(absl::UnavailableError("assayd is stopping"), v1::ERROR_REASON_STOPPING);
-}
-
 std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseResult* response) {
   const std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
   stream->self_ = stream;
@@ -201,26 +197,8 @@ std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response,
     return threads_.at(device)->TryRun(std::move(task));
   };
   options.ended = std::move(ended);
-  const std::lock_guard lock(mutex_);
-  if (stopped_ || jobs_.draining()) options.refuse = Stopping();
-  std::shared_ptr<CompareStream> stream = CompareStream::Start(std::move(options), response);
-  std::erase_if(streams_, [](const auto& s) { return s.expired(); });
-  streams_.push_back(stream);
-  return stream;
-}
-
-void Comparisons::Stop() {
-  std::vector<std::weak_ptr<CompareStream>> streams;
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    streams.swap(streams_);
-  }
-  for (const auto& weak : streams) {
-    if (const std::shared_ptr<CompareStream> stream = weak.lock()) {
-      stream->Abort(Stopping());
-    }
-  }
+  if (jobs_.draining()) options.refuse = Stopping();
+  return CompareStream::Start(std::move(options), response);
 }
 
 }  // namespace assay::server

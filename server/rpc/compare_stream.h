@@ -17,14 +17,12 @@
 #include "absl/time/time.h"
 #include "assay/v1/compare.pb.h"
 #include "server/jobs/job_manager.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/task_thread.h"
 #include "server/worker/executor.h"
 #include "server/worker/piece_reader.h"
 
 namespace assay::server {
-
-// UNAVAILABLE, reason STOPPING: the daemon ends this call because it stops.
-absl::Status Stopping();
 
 // The most operands of a comparison. No operator takes more.
 inline constexpr int kMostInputs = 16;
@@ -37,7 +35,9 @@ struct UploadLimit {
 };
 
 // One call. It keeps itself alive until gRPC is done with it.
-class CompareStream final : public PieceReader, public std::enable_shared_from_this<CompareStream> {
+class CompareStream final : public OpenStream,
+                            public PieceReader,
+                            public std::enable_shared_from_this<CompareStream> {
  public:
   struct Options {
     const DeviceSet* devices = nullptr;
@@ -54,7 +54,7 @@ class CompareStream final : public PieceReader, public std::enable_shared_from_t
   static std::shared_ptr<CompareStream> Start(Options options, v1::CaseResult* response);
 
   // Ends the call. If a worker computes for it, the worker is stopped.
-  void Abort(const absl::Status& status);
+  void Abort(const absl::Status& status) override;
 
  private:
   CompareStream(Options options, v1::CaseResult* response)
@@ -102,17 +102,11 @@ class Comparisons {
   // `ended` is called once, when the call is over, with the status that the client gets.
   std::shared_ptr<CompareStream> Start(v1::CaseResult* response,
                                        std::function<void(const grpc::Status&)> ended);
-  // Ends the running calls with UNAVAILABLE and refuses new ones.
-  void Stop();
 
  private:
   JobManager& jobs_;
   const DeviceSet& devices_;
   const UploadLimit upload_;
-
-  std::mutex mutex_;
-  bool stopped_ = false;                               // mutex_
-  std::vector<std::weak_ptr<CompareStream>> streams_;  // mutex_; some have ended
   std::map<CaseExecutor*, std::unique_ptr<TaskThread>> threads_;
 };
 

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "assay/v1/external.pb.h"
 #include "server/jobs/job_manager.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/task_thread.h"
 #include "server/worker/caller_link.h"
 #include "server/worker/duplex_stream.h"
@@ -30,6 +31,7 @@ inline constexpr absl::Duration kLaunchDeadline = absl::Seconds(30);
 // are cases for it. The device's thread takes and gives messages, `thread` reads the events.
 class ExternalStream final
     : public DuplexStream<v1::ValidateExternalRequest, v1::ValidateExternalResponse>,
+      public OpenStream,
       public std::enable_shared_from_this<ExternalStream> {
  public:
   struct Options {
@@ -47,11 +49,8 @@ class ExternalStream final
   static std::shared_ptr<ExternalStream> Start(Options options);
 
   // Ends the call. The cases that are left end, too.
-  void Abort(const absl::Status& status);
-  // Ends the call if the client has not taken a message that was written before this time. As with
-  // WatchStream, a later call returns the peer whose connection is to be cut, if even the end of
-  // the call does not leave.
-  std::optional<std::string> DropIfStalledSince(absl::Time time);
+  void Abort(const absl::Status& status) override;
+  std::optional<std::string> DropIfStalledSince(absl::Time time) override;
 
  private:
   // The stream as the code sees it that runs the cases.

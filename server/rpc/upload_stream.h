@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "assay/v1/user_kernel.pb.h"
 #include "server/kernels/user_kernels.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/task_thread.h"
 
 namespace assay::server {
@@ -31,6 +32,7 @@ inline constexpr std::size_t kMostChunkBytes = 1 << 20;
 // Keeps itself alive until gRPC is done with it.
 class UploadStream final
     : public grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>,
+      public OpenStream,
       public std::enable_shared_from_this<UploadStream> {
  public:
   struct Options {
@@ -50,7 +52,7 @@ class UploadStream final
   static std::shared_ptr<UploadStream> Start(Options options);
 
   // Ends the call. A compile that runs for it is stopped.
-  void Abort(const absl::Status& status);
+  void Abort(const absl::Status& status) override;
 
  private:
   explicit UploadStream(Options options) : options_(std::move(options)) {}

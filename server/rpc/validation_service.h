@@ -8,9 +8,8 @@
 #ifndef ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 #define ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 
-#include <functional>
 #include <memory>
-#include <string_view>
+#include <string>
 
 #include "assay/v1/service.grpc.pb.h"
 #include "server/auth/access.h"
@@ -19,6 +18,7 @@
 #include "server/kernels/user_kernels.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/compare_stream.h"
+#include "server/rpc/device_calls.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -39,8 +39,7 @@ struct ServiceOptions {
   Store* store = nullptr;
   // How fast the tensors of a comparison must come.
   UploadLimit upload;
-  // Returns what a device reports about itself. May be empty.
-  std::function<v1::Telemetry(std::string_view device)> telemetry;
+  TelemetryOf telemetry;  // may be empty
 };
 
 class ValidationService : public v1::ValidationService::CallbackService {

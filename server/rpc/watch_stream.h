@@ -16,12 +16,14 @@
 #include "assay/v1/job.pb.h"
 #include "assay/v1/service.pb.h"
 #include "server/jobs/job_manager.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/task_thread.h"
 
 namespace assay::server {
 
 // Keeps itself alive until gRPC is done with it. Lock order: the stream's mutex, then the watch's.
 class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
+                          public OpenStream,
                           public std::enable_shared_from_this<WatchStream> {
  public:
   // Called once, when the call is over, with the status that the client gets.
@@ -33,16 +35,10 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
                                             grpc::CallbackServerContext& context,
                                             const v1::WatchJobRequest& request, Ended ended);
 
-  // Ends the call with UNAVAILABLE if the client has not taken the event that was written before
-  // this time. gRPC sends nothing behind an event that waits, so what was not taken is lost: the
-  // client comes again with the number of the last event that it has.
-  //
-  // If the whole connection stands still, the end of the call does not leave either. Then a later
-  // call returns the peer whose connection is to be cut; else it returns nothing.
-  std::optional<std::string> DropIfStalledSince(absl::Time time);
+  // After it the client comes again with the number of the last event that it has.
+  std::optional<std::string> DropIfStalledSince(absl::Time time) override;
 
-  // Ends the call after the event that is being written.
-  void Abort(const absl::Status& status);
+  void Abort(const absl::Status& status) override;
 
  private:
   WatchStream(TaskThread& pump, grpc::CallbackServerContext& context, Ended ended)

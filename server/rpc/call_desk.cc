@@ -1,0 +1,71 @@
+#include "server/rpc/call_desk.h"
+
+#include "google/protobuf/message.h"
+#include "kernels/text/cat.h"
+#include "server/auth/role.h"
+#include "server/base/request_errors.h"
+
+namespace assay::server {
+namespace {
+
+// The name of the resource that a message is about, "jobs/k3v9x2mp"; empty if it has none.
+std::string NameIn(const google::protobuf::Message& message) {
+  const google::protobuf::FieldDescriptor* name = message.GetDescriptor()->FindFieldByName("name");
+  return name == nullptr ? "" : message.GetReflection()->GetString(message, name);
+}
+
+}  // namespace
+
+absl::Status CallDesk::Admit(Call& call) {
+  if (limits_ != nullptr) {
+    if (absl::Status s = limits_->CheckConnection(call.context->peer()); !s.ok()) return s;
+  }
+  if (access_ == nullptr) return absl::OkStatus();
+  absl::StatusOr<Caller> caller = access_->Admit(access_->ShownBy(*call.context), call.needs);
+  if (caller.ok()) call.caller = *std::move(caller);
+  return caller.status();
+}
+
+std::string CallDesk::ClientOf(const Call& call) {
+  return call.caller ? server::ClientOf(*call.caller) : ClientAt(call.context->peer());
+}
+
+absl::StatusOr<Place> CallDesk::AdmitWatcher(const Call& call) {
+  return limits_ == nullptr ? Place() : limits_->AdmitWatcher(ClientOf(call));
+}
+
+absl::StatusOr<Place> CallDesk::AdmitUpload(const Call& call) {
+  return limits_ == nullptr ? Place() : limits_->AdmitUpload(ClientOf(call));
+}
+
+void CallDesk::CutConnection(const std::string& peer) {
+  if (limits_ != nullptr) limits_->CutConnection(peer);
+}
+
+void CallDesk::Close(const Call& call, const grpc::Status& status) {
+  const Needed* needed = FindNeeded(call.needs);
+  if (call.caller && needed != nullptr && needed->audited) {
+    const std::string request = call.request == nullptr ? call.target : NameIn(*call.request);
+    Audit(*call.caller, call.needs,
+          request.empty() && call.response != nullptr ? NameIn(*call.response) : request,
+          CodeName(status.error_code()));
+  }
+  if (metrics_ == nullptr) return;
+  metrics_->RpcFinished(call.method, CodeName(status.error_code()),
+                        absl::ToDoubleSeconds(EvenTime() - call.begin));
+}
+
+void CallDesk::End(grpc::ServerUnaryReactor* reactor, const Call& call,
+                   const absl::Status& status) {
+  const grpc::Status answer = ToGrpcStatus(status);
+  Close(call, answer);
+  reactor->Finish(answer);
+}
+
+absl::Status CallDesk::TooManyWait() {
+  return WithRetry(absl::ResourceExhaustedError(
+                       Cat(kMostCallsWaiting, " calls wait before this one; call again later")),
+                   absl::Seconds(1));
+}
+
+}  // namespace assay::server
