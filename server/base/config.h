@@ -6,9 +6,9 @@
 //   listen = ["0.0.0.0:7575", "unix:/run/assay.sock"]
 //   tls-cert = "/etc/assay/node.pem"
 //
-// A flag beats the file, and the file beats the default. One table in config.cc holds the name,
-// the help and the reader of every option, for flags and for the file. Defaults are Config's; a
-// test holds the help against them.
+// A flag beats the file, and the file beats the default. One table in config_options.cc holds the
+// name, the help and the reader of every option, for flags and for the file. Defaults are Config's;
+// a test holds the help against them.
 //
 // SIGHUP makes the daemon read flags and file again. It takes over what it can change while it runs
 // (ReloadableOptions), and names what needs a restart in the log.
