@@ -1,5 +1,6 @@
 // JobQueue is the JobManager of a daemon: it accepts jobs, queues their parts for the devices, and
-// ends them. What a caller asks is in job_manager.cc, how jobs end is in job_ending.cc.
+// ends them. How jobs come in is in job_accepting.cc, how they end is in job_ending.cc, and what
+// else a caller asks is in job_queue.cc.
 //
 // Each device has a DeviceRunner; on its thread a DevicePass runs the part of a job. The
 // JobRecorder writes what happens, and JobConclusion works out how a job ended. A clock thread
@@ -95,6 +96,8 @@ class JobQueue final : public JobManager {
   // On the store's thread.
   void StoreChanged(const StoreState& state);
 
+  // Drops what the caller sent of its own and nobody needs back: up to megabytes.
+  static void DropTimes(v1::Job& job);
   Job Find(std::string_view name);
   void Overlay(v1::Job& job);
   DeviceRunner* RunnerOf(std::string_view device);
