@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "server/auth/credentials.h"
+#include "server/auth/certificate_store.h"
 #include "server/base/health.h"
 #include "server/rpc/health_server.h"
 #include "server/store/store.h"
