@@ -20,6 +20,8 @@ Reason ReasonOf(const KernelFailure& failure) {
       return Reason::kCancelled;
     case KernelError::kNoTime:
       return Reason::kTimeout;
+    case KernelError::kWroteOutside:
+      return Reason::kGuard;
     case KernelError::kNotStarted:
     case KernelError::kUnusable:
       break;
@@ -42,8 +44,10 @@ Ended EndedBy(const KernelFailure& failure, const absl::Status& status) {
   Finding finding{ReasonOf(failure), Cat(status.message())};
   finding.blame = BlameOf(failure, finding.reason);
   finding.failure = failure;
-  const bool unsupported = finding.reason == Reason::kUnsupported;
-  return {unsupported ? Verdict::kUnsupported : Verdict::kError, std::move(finding)};
+  const Verdict verdict = finding.reason == Reason::kUnsupported ? Verdict::kUnsupported
+                          : finding.reason == Reason::kGuard     ? Verdict::kFailed
+                                                                 : Verdict::kError;
+  return {verdict, std::move(finding)};
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ enum class KernelError : std::uint8_t {
   kLost,          // its process cannot be reached any more
   kNoTime,        // the case's deadline left it too little time to be judged by
   kNotStarted,    // this machine could not start its process; nothing of it was loaded
+  kWroteOutside,  // it wrote outside of the memory that it was given
 };
 
 struct KernelFailure {

@@ -29,6 +29,8 @@ absl::Status FaultOf(const v1::ExternalLaunched& launched) {
       return FailedKernel({.error = KernelError::kRaised}, message);
     case v1::LAUNCH_END_UNSUPPORTED:
       return FailedKernel({.error = KernelError::kUnsupported}, message);
+    case v1::LAUNCH_END_WROTE_OUTSIDE:
+      return FailedKernel({.error = KernelError::kWroteOutside}, message);
     default:
       return FailedKernel({.error = KernelError::kUnusable}, message);
   }

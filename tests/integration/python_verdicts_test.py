@@ -20,6 +20,10 @@ class Verdicts(unittest.TestCase):
         os.environ["ASSAY_VALIDATE_SEEDS"] = "40"
         python_test.run_pytest("test_validate.py", "-k", "right_functions or of_torch")
 
+    def test_right_functions_pass_on_default_shapes_of_ten_seeds(self):
+        os.environ["ASSAY_VALIDATE_SEEDS"] = "10"
+        self.assertEqual(python_test.run_pytest("test_default_shapes.py", "-k", "right_function"), [])
+
 
 if __name__ == "__main__":
     if reason := python_test.missing():

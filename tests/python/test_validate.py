@@ -96,12 +96,24 @@ def test_formats_that_numpy_lacks_go_by_their_bits(client):
     assert {result.dtype for result in report} == {"bf16", "fp16"}
 
 
+def test_an_output_has_the_strides_that_it_has(client):
+    report = assay.validate(lambda x: planted_functions.softmax(x)[::-1, ::-1].copy()[::-1, ::-1], op="softmax",
+                            dtype="fp32", rows=5, cols=8, client=client)
+    assert report.passed, report
+
+
 def test_words_of_8_bits(client):
     report = assay.validate(lambda x: x.copy(), op="copy", dtype=["e4m3fn", "int8"], client=client, count=999)
     assert report.passed, report
 
 
 # What a function gives that cannot be its output.
+
+class OnGpu:
+    """An array of another device, which cannot be copied."""
+
+    __cuda_array_interface__ = {"shape": (4, 8), "typestr": "<f4", "data": (1, False), "version": 3}
+
 
 @pytest.mark.parametrize("fn, text", [
     (lambda x: None, r"returned None; expected an array \[4,8\] fp32"),
@@ -114,7 +126,10 @@ def test_words_of_8_bits(client):
     (lambda x: "x", "an array is expected"),
     (lambda x: np.ma.masked_array(x + 1), "masked"),
     (lambda x: (x + 1).astype(">f4"), "byte order"),
-], ids=["None", "part of the input", "the input", "shape", "0-d", "type", "objects", "text", "masked", "byte order"])
+    (lambda x: np.zeros((0, 8), F), r"returned \[0,8\] fp32; expected \[4,8\] fp32"),
+    (lambda x: OnGpu(), "memory of cuda.*no way to copy"),
+], ids=["None", "part of the input", "the input", "shape", "0-d", "type", "objects", "text", "masked", "byte order",
+        "no elements", "another device"])
 def test_what_cannot_be_an_output_is_an_error_of_the_function(client, fn, text):
     report = assay.validate(fn, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
     assert report[0].verdict == "ERROR"
@@ -220,6 +235,7 @@ def test_no_other_job_runs_such_a_function(client):
     ({"arrays": "jax"}, "must be"),
     ({"colls": 3}, "no field"),
     ({"launch_deadline": 0}, "more than 0 seconds"),
+    ({"cols": 0}, "cols: must be"),
 ])
 def test_bad_requests_name_the_field(client, keywords, text):
     with pytest.raises(assay.InvalidArgument, match=text):

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from .errors import (AlreadyExists, Cancelled, DeadlineExceeded, Error, FailedPrecondition, Incompatible, Internal,
                          InvalidArgument, Mismatch, NotFound, NotJudged, OutOfRange, PermissionDenied,
                          ResourceExhausted, Unauthenticated, Unavailable, Unimplemented, UnsupportedArray, Violation)
+    from .measures import Element, ErrorStats, Finding, Precision
     from .problems import describe, names as operators
     from .qualification import DeviceFit, Qualification
-    from .results import (CaseResult, Device, Element, ErrorStats, Event, Finding, Job, Precision, Report, ServerInfo)
+    from .results import CaseResult, Device, Event, Job, Report, ServerInfo
     from .testing import assert_close
     from .validation import validate
 
@@ -36,10 +37,10 @@ _PLACES = {
                              "Incompatible", "Internal", "InvalidArgument", "Mismatch", "NotFound", "NotJudged",
                              "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated", "Unavailable",
                              "Unimplemented", "UnsupportedArray", "Violation"), ""),
+    "measures": dict.fromkeys(("Element", "ErrorStats", "Finding", "Precision"), ""),
     "problems": {"describe": "", "operators": "names"},
     "qualification": dict.fromkeys(("DeviceFit", "Qualification"), ""),
-    "results": dict.fromkeys(("CaseResult", "Device", "Element", "ErrorStats", "Event", "Finding", "Job", "Precision",
-                              "Report", "ServerInfo"), ""),
+    "results": dict.fromkeys(("CaseResult", "Device", "Event", "Job", "Report", "ServerInfo"), ""),
     "testing": {"assert_close": ""},
     "validation": {"validate": ""},
 }

@@ -1,7 +1,8 @@
 """Function: calls a user's function on inputs that came as bytes, and looks at what it gave.
 
 What cannot be the output of a kernel is told apart from a wrong output: None, another shape or format, memory of an
-input. Those end the launch with a message. A wrong output is the daemon's to find.
+input. Those end the launch with a message. A wrong output is the daemon's to find. Writes outside of the arrays that
+the function was given are found here, by guard bands.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from . import problems
 from ._wire import external_pb2, types_pb2
 from .arrays import take
 from .errors import UnsupportedArray, refuse
+from .guards import Guarded, damage_of
 
 RETURNED = external_pb2.LAUNCH_END_RETURNED
 RAISED = external_pb2.LAUNCH_END_RAISED
 UNUSABLE = external_pb2.LAUNCH_END_UNUSABLE
 UNSUPPORTED = external_pb2.LAUNCH_END_UNSUPPORTED
+WROTE_OUTSIDE = external_pb2.LAUNCH_END_WROTE_OUTSIDE
 
 _MOST_TEXT = 2000  # characters of what a function raised
 _BLOCK = 1 << 20  # words that are compared at once
@@ -53,9 +56,17 @@ class Operand:
 
     def words(self) -> Any:
         """Memory for its elements, as NumPy words that hold them."""
-        if self.dtype == types_pb2.DTYPE_E2M1:  # two in each byte of the innermost axis
-            return np.empty((*self.shape[:-1], (self.shape[-1] + 1) // 2), "u1")
-        return np.empty(self.shape, _NUMPY.get(self.word, "u1"))
+        return np.empty(self.words_shape, _NUMPY.get(self.word, "u1"))
+
+    def guarded(self) -> Guarded:
+        """The same between guard bands."""
+        return Guarded(self.name, self.words_shape, _NUMPY.get(self.word, "u1"))
+
+    @property
+    def words_shape(self) -> tuple[int, ...]:
+        if self.dtype != types_pb2.DTYPE_E2M1:
+            return self.shape
+        return (*self.shape[:-1], (self.shape[-1] + 1) // 2)  # two in each byte of the innermost axis
 
     def __str__(self) -> str:
         return f"{problems.shape_text(self.shape)} {self.word}"
@@ -70,7 +81,8 @@ class Kernel:
         self.output = output
         self.came = [operand.words() for operand in inputs]
         # What the function gets. It equals `came` before each launch.
-        self.handed = [np.empty_like(words) for words in self.came]
+        self.guarded = [operand.guarded() for operand in inputs]
+        self.handed = [guarded.words for guarded in self.guarded]
         self._filled = [0] * len(self.came)  # bytes
 
     def take(self, tensor: int, data: bytes) -> None:
@@ -90,6 +102,11 @@ class Kernel:
                 found[tensor] = handed.copy()
                 handed[...] = came
         return found
+
+    def restore(self) -> None:
+        """Makes the inputs and the bands around them as they came."""
+        self.changed()
+        damage_of(self.guarded)
 
 
 @dataclass(frozen=True)
@@ -185,27 +202,33 @@ class Function:
 
     def launch(self, kernel: Kernel, poison: int) -> Outcome:
         """Runs the function once on the kernel's inputs."""
+        guarded = list(kernel.guarded)
         try:
             given = [self._wrap(words, operand.word) for words, operand in zip(kernel.handed, kernel.inputs)]
             out_words = out = None
             keywords = self._fields(kernel)
             if self._out:
-                out_words = kernel.output.words()
+                guarded.append(kernel.output.guarded())
+                out_words = guarded[-1].words
                 _bytes(out_words)[:] = _poisoned(kernel.output, poison, out_words)
                 keywords["out"] = out = self._wrap(out_words, kernel.output.word)
             returned = self._fn(*given, **keywords)
         except NotImplementedError as error:
-            kernel.changed()
+            kernel.restore()
             return Outcome(UNSUPPORTED, f"the function does not compute this case: {error}"[:_MOST_TEXT])
         except Exception as error:  # whatever the user's code raises
             self.raised = self.raised or error
-            kernel.changed()
+            kernel.restore()
             return Outcome(RAISED, f"the function raised {type(error).__name__}: {error}"[:_MOST_TEXT])
+        outside = damage_of(guarded)
+        if outside:
+            kernel.restore()
+            return Outcome(WROTE_OUTSIDE, f"the function wrote {outside}"[:_MOST_TEXT])
         try:
             output = self._output(kernel, given, returned, out, out_words)
             changed = self._changed(kernel, given)
         except UnsupportedArray as error:
-            kernel.changed()
+            kernel.restore()
             return Outcome(UNUSABLE, str(error)[:_MOST_TEXT])
         return Outcome(RETURNED, "", output, changed)
 
@@ -230,13 +253,13 @@ class Function:
         if returned is None:
             raise UnsupportedArray(f"the function returned None; expected an array {expected}. Does it return its "
                                    "result?")
-        for operand, words, array in zip(kernel.inputs, kernel.handed, given):
-            if _overlap(returned, array) or _overlap(returned, words):
+        for operand, guarded, array in zip(kernel.inputs, kernel.guarded, given):
+            if _overlap(returned, array) or _overlap(returned, guarded.memory):
                 raise UnsupportedArray(f"the function returned a view of its input {operand.name}; expected an array "
                                        "of its own")
         tensor = take(returned, "the function's output", None, expected.word)
         alone = expected.count == 1 and tensor.shape == ()
-        if tensor.dtype != expected.word or (tensor.shape != expected.shape and not alone):
+        if tensor.dtype != expected.word or (tensor.words.shape != expected.words_shape and not alone):
             raise UnsupportedArray(f"the function returned {problems.shape_text(tensor.shape)} {tensor.dtype}; "
                                    f"expected {expected}")
         return tensor.words

@@ -23,7 +23,7 @@ from .problems import shape_text
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     kind: str  # one, same, quotient, some, any or silent
     field: str = ""
     divisor: str = ""
@@ -33,17 +33,17 @@ class _Axis:
         return self.kind not in ("any", "silent")
 
 
-def _parse(word: str) -> _Axis:
+def parse_axis(word: str) -> Axis:
     if word == "...":
-        return _Axis("silent")
+        return Axis("silent")
     if word.startswith("="):
-        return _Axis("same", word[1:])
+        return Axis("same", word[1:])
     if word.endswith("+"):
-        return _Axis("some", word[:-1])
+        return Axis("some", word[:-1])
     if word.endswith("*"):
-        return _Axis("any", word[:-1])
+        return Axis("any", word[:-1])
     field, _, divisor = word.partition("/")
-    return _Axis("quotient" if divisor else "one", field, divisor)
+    return Axis("quotient" if divisor else "one", field, divisor)
 
 
 class _Operand:
@@ -52,7 +52,7 @@ class _Operand:
     def __init__(self, name: str, shape: Sequence[int], axes: str) -> None:
         self.name = name
         self.shape = tuple(shape)
-        self.axes = [_parse(word) for word in axes.split()]
+        self.axes = [parse_axis(word) for word in axes.split()]
         self.least = sum(axis.at_least_one for axis in self.axes)
         self.extents: list[tuple[int, ...]] = []
 
@@ -139,7 +139,7 @@ def _value(field: Any, text: str) -> Any:
     return float(text) if field.cpp_type == field.CPPTYPE_DOUBLE else text
 
 
-def _fill(problem: Any, fields: Any, axis: _Axis, extents: tuple[int, ...], extent_of: dict[str, int]) -> None:
+def _fill(problem: Any, fields: Any, axis: Axis, extents: tuple[int, ...], extent_of: dict[str, int]) -> None:
     field = fields[axis.field]
     if axis.kind == "quotient":
         if extents[0] > 0 and not _is_set(problem, fields[axis.divisor]):

@@ -14,7 +14,7 @@ from . import problems, results
 from ._wire import case_pb2, job_pb2, types_pb2
 from .client import Client
 from .errors import refuse
-from .function import RAISED, RETURNED, UNSUPPORTED, Function, Kernel, Operand, Outcome
+from .function import RAISED, RETURNED, UNSUPPORTED, WROTE_OUTSIDE, Function, Kernel, Operand, Outcome
 from .results import CaseResult, Job, Report
 
 _FORMATS = ("fp64", "fp32", "fp16")  # that NumPy rounds to
@@ -71,6 +71,8 @@ def _ended(index: int, name: str, outcome: Outcome, operands: Sequence[Operand])
     if outcome.end == RETURNED:
         names = ", ".join(operands[i].name for i in outcome.changed)
         return _local(index, name, types_pb2.VERDICT_FAILED, case_pb2.REASON_GUARD, f"the function changed {names}")
+    if outcome.end == WROTE_OUTSIDE:
+        return _local(index, name, types_pb2.VERDICT_FAILED, case_pb2.REASON_GUARD, outcome.message)
     if outcome.end == UNSUPPORTED:
         return _local(index, name, types_pb2.VERDICT_UNSUPPORTED, case_pb2.REASON_UNSUPPORTED, outcome.message)
     reason = case_pb2.REASON_CRASH if outcome.end == RAISED else case_pb2.REASON_FAULT

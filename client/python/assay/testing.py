@@ -16,7 +16,8 @@ from . import problems
 from .client import Client, default_client
 from .comparison import Comparison, prepare
 from .errors import Mismatch, NotJudged, visible
-from .results import CaseResult, Element, Report
+from .measures import Element
+from .results import CaseResult, Report
 
 _LABEL = 10  # columns
 

@@ -16,11 +16,9 @@ from .errors import refuse
 from .external import Session
 from .function import Function
 from .results import Event, Report
+from .shapes import Drawn, Near, default_set
 
-# An extent below this is kept in shapes that are drawn: it counts heads, groups or the taps of a kernel.
-_LEAST_DRAWN = 16
-_DRAWS = 8  # of one shape, before it is given up
-_CASE = re.compile(r"(?:job\.)?spec\.cases\[(\d+)\]")
+_CASE = re.compile(r"(?:job\.)?spec\.cases\[(\d+)\]\.?(.*)")
 
 Shape = Mapping[str, Any]
 
@@ -38,9 +36,12 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
               a field of the operation gets the field: def f(x, *, eps). NotImplementedError makes the case UNSUPPORTED.
     op        the operation. Its fields are the other keywords: causal=True. A list is a sweep.
     dtype     the format of the inputs, or a list of them
-    shapes    the fields that differ from case to case: a dictionary, or a list of dictionaries
-    patterns  the data, such as "normal:0.5"; a list is a sweep. Default: the operator's own
-    held_out  the number of further shapes near each of `shapes`, drawn by the seed: nobody tuned the kernel for them
+    shapes    the fields that differ from case to case: a dictionary, or a list of dictionaries. Default, unless other
+              keywords name every extent: aligned, odd, long and single extents, and shapes that the seed draws
+    patterns  the data, such as "normal:0.5"; a list is a sweep. Default: the operator's own. With the default shapes,
+              special values as well
+    held_out  the number of further shapes near each of `shapes`, drawn by the seed: nobody tuned the kernel for them.
+              0 leaves them out
     repeats   launches of each case whose outputs must agree bit by bit
     arrays    what fn takes: "numpy", "torch", "torch:cuda", or a function that makes it of a NumPy array
     out       whether fn writes into a tensor that it gets as `out`. Only then elements that it never writes are seen.
@@ -67,16 +68,19 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
         common["dtype"] = dtype
     if patterns is not None:
         common["pattern"] = patterns if isinstance(patterns, str) else list(patterns)
-    listed = [spec for shape in _shapes(shapes, common) for spec in problems.cases(op, {**common, **shape})]
+    draws = random.Random(seed)
+    drawn = default_set(op, common, held_out, draws) if shapes is None else None
+    listed: list[Any] = []
+    if drawn is None:
+        listed = [spec for shape in _shapes(shapes, common) for spec in problems.cases(op, {**common, **shape})]
+        drawn = [shape for shape in (Near(spec, draws) for _ in range(held_out) for spec in listed) if shape.drawn]
     header = external_pb2.ExternalJob()
     header.spec.device = device or str(asked.defaults.get("device", ""))
     header.spec.labels.update(labels or {})
     problems.set_field(header.spec, header.spec.DESCRIPTOR.fields_by_name["seed"], seed, "seed")
     if launch_deadline is not None:
         problems.fill_duration(header.launch_deadline, "launch_deadline", launch_deadline)
-    draws = random.Random(seed)
-    held = [_HeldOut(spec, draws) for _ in range(held_out) for spec in listed]
-    session = _run(asked, function, header, listed, [shape for shape in held if shape.drawn], on_event)
+    session = _run(asked, function, header, listed, drawn, on_event)
     assert session.job is not None
     found = tuple(sorted(session.results, key=lambda result: result.index))
     if asked.on_result is not None:
@@ -100,62 +104,12 @@ def _shapes(shapes: Any, common: Mapping[str, Any]) -> list[Shape]:
     return listed
 
 
-class _HeldOut:
-    """A shape near one that the caller named."""
-
-    def __init__(self, like: Any, draws: random.Random) -> None:
-        self._like = like
-        self._draws = draws
-        self.spec = like
-        self.drawn = False
-        self.left = _DRAWS
-        self.draw()
-
-    def draw(self) -> None:
-        """Another shape. None is drawn if no extent is large enough, or if the daemon refused too many."""
-        self.drawn = False
-        while self.left > 0 and not self.drawn:
-            self.left -= 1
-            self.spec = self._another()
-            self.drawn = self.spec != self._like
-
-    def _another(self) -> Any:
-        spec = type(self._like)()
-        spec.CopyFrom(self._like)
-        op = problems.op_of(spec)
-        like, problem, fields = getattr(self._like, op), getattr(spec, op), problems.problem_fields(op)
-        length = list(problems.info(op).length.fields)
-        step = self._draws.uniform(-0.25, 0.25)  # of all fields of a length: their difference stays
-        for name in _axis_fields(op):
-            value = getattr(problem, name)
-            if fields[name].label == fields[name].LABEL_REPEATED:
-                value[:] = [self._near(n) for n in value]
-            elif value >= _LEAST_DRAWN:  # others stay unset if they are
-                longest = max([getattr(like, other) for other in length] or [0])
-                setattr(problem, name, max(1, value + round(step * longest)) if name in length else self._near(value))
-        return spec
-
-    def _near(self, extent: int) -> int:
-        if extent < _LEAST_DRAWN:
-            return extent
-        return extent + self._draws.randint(-(extent // 4), extent // 4)
-
-
-def _axis_fields(op: str) -> list[str]:
-    """The fields that extents of operands follow from, without those that another must divide."""
-    words = [word for operand in problems.info(op).operands
-             for word in f"{operand.axes} {operand.other_axes}".split()]
-    divided = {part for word in words if "/" in word for part in word.split("/")}
-    plain = [word.strip("=+*") for word in words if "/" not in word and word != "..."]
-    return [name for name in dict.fromkeys(plain) if name not in divided]
-
-
-def _run(client: Client, function: Function, header: Any, listed: Sequence[Any], held: list[_HeldOut],
+def _run(client: Client, function: Function, header: Any, listed: Sequence[Any], drawn: list[Drawn],
          on_event: Optional[Callable[[Event], None]]) -> Session:
     """Runs the job. A drawn shape that the daemon refuses is drawn again."""
     while True:
         del header.spec.cases.cases[:]
-        header.spec.cases.cases.extend([*listed, *(shape.spec for shape in held)])
+        header.spec.cases.cases.extend([*listed, *(shape.spec for shape in drawn)])
         session = Session(function, client.target, on_event)
         try:
             client.serve(session, header)
@@ -165,9 +119,14 @@ def _run(client: Client, function: Function, header: Any, listed: Sequence[Any],
                 f"assayd at {client.target} cannot validate functions of other processes: expected a daemon that has "
                 "ValidateExternal, and it is older than this package", target=client.target) from error
         except errors.InvalidArgument as error:
-            bad = {int(match[1]) for match in map(_CASE.match, (v.field for v in error.violations)) if match}
-            if not bad or min(bad) < len(listed):
+            found = [match for match in map(_CASE.fullmatch, (v.field for v in error.violations)) if match]
+            bad = {int(match[1]) for match in found}
+            # If no case is well, it is not the shapes that are wrong.
+            if not bad or min(bad) < len(listed) or len(bad) == len(listed) + len(drawn):
                 raise
+            for match in found:
+                if match[2] == "pattern":  # no shape would help
+                    drawn[int(match[1]) - len(listed)].left = 0
             for n in bad:
-                held[n - len(listed)].draw()
-            held = [shape for shape in held if shape.drawn]
+                drawn[n - len(listed)].draw()
+            drawn = [shape for shape in drawn if shape.drawn]

@@ -3,7 +3,8 @@
 //
 // ExternalKernel carries the operands there and back, by an Elsewhere. Whoever runs the case
 // implements the Elsewhere and sets Case::elsewhere. The case goes through validation as any other:
-// fill, poison, repeats, probes. But nothing guards the operands in the other process. If the
+// fill, poison, repeats, probes. The daemon's guards see nothing of the other process: it may guard
+// its own copies of the operands, and then fails the launch (KernelError::kWroteOutside). If the
 // function makes its own output, an element that it never wrote cannot be seen.
 //
 // What a launch does:
