@@ -187,6 +187,7 @@ TEST_F(OwnOperator, WithoutMagnitudesTheBoundSaysWhatItRestsOn) {
 // A bound of the caller's own instead of K.
 TEST_F(OwnOperator, TolerancesNeedNoAccumulations) {
   case_.accumulations = 0;
+  case_.criterion = Criterion::kAllClose;
   case_.rtol = 1e-5;
   EXPECT_EQ(Run("own_none").verdict, Verdict::kPassed) << said_;
   EXPECT_EQ(Run("own_gain").verdict, Verdict::kFailed) << said_;
