@@ -189,6 +189,8 @@ void AddCompareCommand(CLI::App& app, Context& context) {
   std::map<std::string, CaseOption> first;
   std::vector<std::string> order;
   for (const std::string& op : OperatorNames()) {
+    // Without operands of its own it cannot be compared by them.
+    if (InfoOf(op).operands().empty()) continue;
     for (const CaseOption& option : ProblemOptions(op)) {
       operators[option.flag].push_back(op);
       if (first.emplace(option.flag, option).second) order.push_back(option.flag);

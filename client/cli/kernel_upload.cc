@@ -45,7 +45,8 @@ class Told {
 }  // namespace
 
 grpc::Status SendKernel(const Context& context, Connection& connection, const KernelChoice& kernel,
-                        v1::JobSpec* spec) {
+                        std::string* name) {
+  *name = kernel.provider;
   if (!kernel.provider.empty()) return grpc::Status::OK;
   Told told(context.streams.err, kernel);
   v1::UserKernel kept;
@@ -62,9 +63,7 @@ grpc::Status SendKernel(const Context& context, Connection& connection, const Ke
     return status;
   }
   told.Done(kept);
-  for (v1::CaseSpec& one : *spec->mutable_cases()->mutable_cases()) {
-    if (one.provider() == kKernelToCome) one.set_provider(kept.provider());
-  }
+  *name = kept.provider();
   return grpc::Status::OK;
 }
 

@@ -1,8 +1,10 @@
-// Sends the kernel of --kernel to a daemon before the job that names it, and tells of it on stderr.
+// Sends the kernel of --kernel or --reference to a daemon before the job that names it, and tells
+// of it on stderr.
 #ifndef ASSAY_CLIENT_CLI_KERNEL_UPLOAD_H_
 #define ASSAY_CLIENT_CLI_KERNEL_UPLOAD_H_
 
-#include "assay/v1/job.pb.h"
+#include <string>
+
 #include "client/cli/context.h"
 #include "client/lib/connection.h"
 #include "client/lib/kernel.h"
@@ -10,13 +12,13 @@
 
 namespace assay::client {
 
-// The provider of a case that stands for the kernel of --kernel until the daemon has named it.
+// What stands in a case for the kernel of --kernel or --reference until the daemon has named it.
 inline constexpr char kKernelToCome[] = "user/";
 
-// Sends the kernel and names it in the cases of the job. Does nothing if the daemon has the kernel
-// already ("user/…"). Prints "compiling my_gemm.c … 1.2 s" and the compiler's lines.
+// Sends the kernel and sets *name to the daemon's name for it, "user/…". Does nothing but that if
+// the daemon has the kernel already. Prints "compiling my_gemm.c … 1.2 s" and the compiler's lines.
 grpc::Status SendKernel(const Context& context, Connection& connection, const KernelChoice& kernel,
-                        v1::JobSpec* spec);
+                        std::string* name);
 
 }  // namespace assay::client
 

@@ -2,10 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <ostream>
 #include <tuple>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 
 namespace assay::client {
@@ -22,21 +24,33 @@ Stamp StampOf(const std::string& file) {
   return {found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
 }
 
+std::vector<Stamp> StampsOf(const std::vector<std::string>& files) {
+  std::vector<Stamp> stamps;
+  for (const std::string& file : files) stamps.push_back(StampOf(file));
+  return stamps;
+}
+
 }  // namespace
 
-void RunOnChange(const Context& context, const std::string& file,
+void RunOnChange(const Context& context, const std::vector<std::string>& files,
                  const std::function<ExitCode()>& run) {
+  std::vector<std::string> watched;
+  for (const std::string& file : files) {
+    if (StampOf(file) != Stamp()) watched.push_back(file);
+  }
   for (;;) {
-    const Stamp ran = StampOf(file);
+    const std::vector<Stamp> ran = StampsOf(watched);
     run();
-    context.streams.err << "assay: waiting for " << file << " to change; Ctrl-C ends\n"
+    context.streams.err << "assay: waiting for " << absl::StrJoin(watched, " or ")
+                        << " to change; Ctrl-C ends\n"
                         << std::flush;
-    for (Stamp before = ran;;) {
+    for (std::vector<Stamp> before = ran;;) {
       absl::SleepFor(kLook);
-      const Stamp now = StampOf(file);
+      const std::vector<Stamp> now = StampsOf(watched);
       const bool settled = now == before;
       before = now;
-      if (settled && now != ran && now != Stamp()) break;
+      const bool all_there = std::find(now.begin(), now.end(), Stamp()) == now.end();
+      if (settled && now != ran && all_there) break;
     }
   }
 }

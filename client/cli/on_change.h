@@ -1,17 +1,18 @@
-// The loop of editing: runs a command again whenever a file has changed.
+// The loop of editing: runs a command again whenever one of its files has changed.
 #ifndef ASSAY_CLIENT_CLI_ON_CHANGE_H_
 #define ASSAY_CLIENT_CLI_ON_CHANGE_H_
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "client/cli/context.h"
 
 namespace assay::client {
 
-// Runs `run`, waits until `file` has changed and been left alone for a moment, and runs it again,
-// until the process is ended (Ctrl-C).
-[[noreturn]] void RunOnChange(const Context& context, const std::string& file,
+// Runs `run`, waits until one of `files` has changed and all were left alone for a moment, and runs
+// it again, until the process is ended (Ctrl-C). What is empty or no file never changes.
+[[noreturn]] void RunOnChange(const Context& context, const std::vector<std::string>& files,
                               const std::function<ExitCode()>& run);
 
 }  // namespace assay::client

@@ -50,14 +50,21 @@ grpc::Status NamingCompare(const grpc::Status& status, const Connection& connect
 }
 
 // CreateJob; where the daemon has no such suite, its answer with the near one.
-// The kernel of --kernel is sent first.
+// The kernels of --kernel and --reference are sent first.
 grpc::Status Create(const Context& context, Connection& connection, const v1::JobSpec& plain,
                     const RunOptions& said, const v1::BaselineSource& baseline,
                     const FollowOptions& options, v1::Job* job) {
   v1::JobSpec spec = plain;
-  if (const auto kernel = KernelOf(said); kernel.ok() && *kernel) {
-    grpc::Status status = SendKernel(context, connection, **kernel, &spec);
+  std::string kernel, reference;
+  for (const auto& [choice, name] :
+       {std::pair{KernelOf(said), &kernel}, {ReferenceOf(said), &reference}}) {
+    if (!choice.ok() || !*choice) continue;
+    grpc::Status status = SendKernel(context, connection, **choice, name);
     if (!status.ok()) return status;
+  }
+  for (v1::CaseSpec& one : *spec.mutable_cases()->mutable_cases()) {
+    if (one.provider() == kKernelToCome) one.set_provider(kernel);
+    if (one.reference() == kKernelToCome) one.set_reference(reference);
   }
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) {
     grpc::Status status = SetBaseline(connection, baseline, &spec);
@@ -168,7 +175,7 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
     context.action = [&context, run, options, once] {
       // A wrong command line ends at once.
       if (!options->on_change || !MakeSpec(*options, *run).ok()) return once();
-      RunOnChange(context, options->kernel, once);
+      RunOnChange(context, {options->kernel, options->reference}, once);
     };
   });
 }

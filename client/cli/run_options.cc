@@ -238,9 +238,15 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
     problems.Add(absl::InvalidArgumentError(
         "min-efficiency: needs times, and no case is timed; say --mode benchmark or both"));
   }
+  const auto reference = ReferenceOf(options);
+  problems.Add(reference.status());
   auto cases = Expand(op, given);
   problems.Add(cases.status());
-  if (!cases.ok()) return;
+  if (!cases.ok() || !reference.ok()) return;
+  if (*reference) {
+    const std::string own = (*reference)->provider.empty() ? kKernelToCome : (*reference)->provider;
+    for (v1::CaseSpec& one : *cases) one.set_reference(own);
+  }
   for (v1::CaseSpec& one : *cases) *spec.mutable_cases()->add_cases() = std::move(one);
 }
 
@@ -287,8 +293,12 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   text("--kernel", options->kernel, "FILE",
        "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), node:/PATH/LIB.so "
        "on the daemon's node, or user/HASH that it has already; stands beside --provider");
+  text("--reference", options->reference, "FILE",
+       "for an operator of your own: a kernel in FP64 that computes the right result; the same "
+       "files "
+       "as --kernel takes");
   run.add_flag("--on-change", options->on_change,
-               "with --kernel: run again whenever the file has changed, until Ctrl-C");
+               "with --kernel: run again whenever a file of yours has changed, until Ctrl-C");
   text("--profile", options->profile, "TOOL",
        "count each timed kernel with a profiler: perf (cpu), ncu (cuda) or rocprof (hip)");
   for (const std::string& op : OperatorNames()) {
@@ -310,11 +320,23 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   run.require_subcommand(0, 1);
 }
 
-absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) {
-  if (options.kernel.empty()) return std::nullopt;
-  absl::StatusOr<KernelChoice> kernel = ParseKernel(options.kernel);
+namespace {
+
+absl::StatusOr<std::optional<KernelChoice>> ChoiceOf(const char* option, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  absl::StatusOr<KernelChoice> kernel = ParseKernel(option, text);
   if (!kernel.ok()) return kernel.status();
   return *std::move(kernel);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) {
+  return ChoiceOf("kernel", options.kernel);
+}
+
+absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& options) {
+  return ChoiceOf("reference", options.reference);
 }
 
 std::vector<std::string> ExtentsNotSaid(const RunOptions& options) {
@@ -348,6 +370,11 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
     problems.Add(absl::InvalidArgumentError(
         "kernel: belongs to an operator; a case of a suite names a kernel of yours as provider = "
         "\"user/HASH\""));
+  }
+  if (op.empty() && !options.reference.empty()) {
+    problems.Add(absl::InvalidArgumentError(
+        "reference: belongs to an operator of your own; a case of a suite names a reference as "
+        "reference = \"user/HASH\""));
   }
   if (op.empty()) {
     std::map<std::string, bool> given;

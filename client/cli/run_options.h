@@ -37,12 +37,15 @@ struct RunOptions {
   std::string compare;
   std::string threshold;
   std::string profile;
-  std::string kernel;  // a file, "user/…" or "node:…"
+  std::string kernel;     // a file, "user/…" or "node:…"
+  std::string reference;  // the same
   bool on_change = false;
 };
 
 // What --kernel names; absent if it was not said. INVALID_ARGUMENT as ParseKernel.
 absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options);
+// The same of --reference.
+absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& options);
 
 // Adds them to the command; `width` is the terminal's, for --help, 0 in a pipe.
 void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options);

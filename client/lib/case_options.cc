@@ -21,7 +21,9 @@ std::string Dashes(std::string_view name) { return absl::StrReplaceAll(View(name
 
 std::string ValueName(const FieldDescriptor& field) {
   if (field.is_repeated()) {
-    return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "TENSOR[RANGES]" : "N[xN…]";
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) return "N[xN…]";
+    const bool of_case = field.containing_type() == v1::CaseSpec::descriptor();
+    return of_case ? "TENSOR[RANGES]" : "NAME=VALUE";
   }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
@@ -76,7 +78,7 @@ constexpr CommonField kCommonFields[] = {
     {"probes", "probes", "also check exact probes and identities: true or false (default true)"},
     {"accumulations", "accumulations",
      "products that are summed in each element, for the derived rule (default: the operator's "
-     "own)"},
+     "own); an operator of your own needs it"},
     {"split_k", "split-k",
      "partial sums that the kernel adds up at the end, for the derived rule (default 1)"},
     {"slices", "slice",

@@ -24,7 +24,7 @@ constexpr std::pair<std::string_view, v1::KernelForm> kForms[] = {
 };
 constexpr std::string_view kLater[] = {".cu", ".hip", ".ptx", ".cubin", ".hsaco"};
 
-absl::StatusOr<v1::KernelForm> FormOf(const std::string& path) {
+absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   const std::size_t dot = name.rfind('.');
   const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
@@ -33,26 +33,28 @@ absl::StatusOr<v1::KernelForm> FormOf(const std::string& path) {
   }
   if (std::find(std::begin(kLater), std::end(kLater), ending) != std::end(kLater)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("kernel: ", path, ": this version of Assay takes no ", ending,
+        absl::StrCat(View(option), ": ", path, ": this version of Assay takes no ", ending,
                      " files yet; it takes libraries (.so), C (.c) and C++ (.cc, .cpp, .cxx)"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("kernel: must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), "
+      absl::StrCat(View(option),
+                   ": must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), "
                    "node:/PATH/LIB.so or user/HASH, got \"",
                    path, "\""));
 }
 
 }  // namespace
 
-absl::StatusOr<KernelChoice> ParseKernel(const std::string& text) {
+absl::StatusOr<KernelChoice> ParseKernel(std::string_view option, const std::string& text) {
   KernelChoice choice;
+  choice.option = option;
   if (absl::StartsWith(text, "user/")) {
     choice.provider = text;
     return choice;
   }
   std::string& path = absl::StartsWith(text, View(kOnNode)) ? choice.node_path : choice.file;
   path = &path == &choice.node_path ? text.substr(kOnNode.size()) : text;
-  const absl::StatusOr<v1::KernelForm> form = FormOf(path);
+  const absl::StatusOr<v1::KernelForm> form = FormOf(option, path);
   if (!form.ok()) return form.status();
   choice.form = *form;
   return choice;
@@ -77,12 +79,12 @@ grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
     text << file.rdbuf();
     if (!file) {
       return {grpc::StatusCode::INVALID_ARGUMENT,
-              absl::StrCat("kernel: cannot read ", kernel.file)};
+              absl::StrCat(kernel.option, ": cannot read ", kernel.file)};
     }
     bytes = std::move(text).str();
     if (bytes.empty()) {
       return {grpc::StatusCode::INVALID_ARGUMENT,
-              absl::StrCat("kernel: ", kernel.file, " is empty")};
+              absl::StrCat(kernel.option, ": ", kernel.file, " is empty")};
     }
     header.set_file_name(FileNameOf(kernel));
     header.set_size_bytes(static_cast<std::int64_t>(bytes.size()));

@@ -13,17 +13,18 @@
 
 namespace assay::client {
 
-// What --kernel says. Exactly one of the three members is set.
+// What --kernel says. Exactly one of the first three members is set.
 struct KernelChoice {
-  std::string provider{};   // "user/3fa9c1d2e4b0": the daemon has it already
-  std::string node_path{};  // of a library on the daemon's node
-  std::string file{};       // a file here
+  std::string provider{};         // "user/3fa9c1d2e4b0": the daemon has it already
+  std::string node_path{};        // of a library on the daemon's node
+  std::string file{};             // a file here
+  std::string option = "kernel";  // which option says it, for errors
   v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // unless `provider` is set
 };
 
-// Reads the text of --kernel: a file by its name, "user/3fa9c1d2e4b0" or "node:/PATH/LIB.so".
-// INVALID_ARGUMENT says which files can be sent.
-absl::StatusOr<KernelChoice> ParseKernel(const std::string& text);
+// Reads the text of --kernel or --reference, which errors name: a file by its name,
+// "user/3fa9c1d2e4b0" or "node:/PATH/LIB.so". INVALID_ARGUMENT says which files can be sent.
+absl::StatusOr<KernelChoice> ParseKernel(std::string_view option, const std::string& text);
 
 // The name of the file without its folders: "my_gemm.c".
 std::string FileNameOf(const KernelChoice& kernel);

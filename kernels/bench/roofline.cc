@@ -36,6 +36,7 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
     stats.noisy = stats.noisy || stats.noise.value_or(0) > kMostNoise ||
                   stats.median_standard_error.value_or(0) > kMostStandardError;
   }
+  if (!plan.work_known) return stats;
   if (plan.flops > 0) stats.flops_per_second = plan.flops / median;
   if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;
   if (ceilings == nullptr) return stats;

@@ -22,6 +22,12 @@ Reason ReasonOf(const KernelFailure& failure) {
       return Reason::kTimeout;
     case KernelError::kWroteOutside:
       return Reason::kGuard;
+    case KernelError::kUnwritten:
+      return Reason::kUnwritten;
+    case KernelError::kVaries:
+      return Reason::kNondeterministic;
+    case KernelError::kNotNumber:
+      return Reason::kClass;
     case KernelError::kNotStarted:
     case KernelError::kUnusable:
       break;
@@ -36,6 +42,7 @@ Blame BlameOf(const KernelFailure& failure, Reason reason) {
       (failure.error == KernelError::kNoTime || failure.error == KernelError::kNotStarted)) {
     return Blame::kHost;
   }
+  if (failure.reference) return Blame::kCaller;  // it is the caller's word of what is right
   return reason == Reason::kFault ? Blame::kKernel : UsualBlame(reason);
 }
 

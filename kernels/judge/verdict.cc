@@ -241,7 +241,8 @@ class Jury {
                  "kernel, and what follows may make a number of it");
         return;
       }
-      AddWorst(Verdict::kFailed, plan_.exact ? Reason::kExact : Reason::kBound, message);
+      AddWorst(Verdict::kFailed, plan_.exact ? Reason::kExact : Reason::kBound, message,
+               OpOf(case_).BoundRestsOn(case_));
       return;
     }
     if (r_.beyond_probable == 0) return;
@@ -252,7 +253,7 @@ class Jury {
     if (plan_.zero_mean_random) {
       AddWorst(Verdict::kFailed, Reason::kBound, message);
     } else {
-      AddWorst(Verdict::kInconclusive, Reason::kSuspect, message);
+      AddWorst(Verdict::kInconclusive, Reason::kSuspect, message, OpOf(case_).BoundRestsOn(case_));
     }
   }
 
@@ -268,8 +269,9 @@ class Jury {
         "rounding is biased: mean signed error %.3f ulp over %s elements "
         "(z = %.1f); round to nearest gives 0, truncation -0.5",
         bias->mean, Grouped(r_.bias_count), bias->z);
-    if (e_.received) {
-      // What was sent may repeat a few values and their errors, but hardly so.
+    if (e_.received || OpOf(case_).traits().own_reference) {
+      // What was sent, or an operator that nobody knows, may repeat a few values and their errors,
+      // but hardly so.
       if (std::abs(bias->mean) > kTruncationUlp)
         Add(Verdict::kInconclusive, Reason::kBias, message);
     } else if (plan_.zero_mean_random && IndependentRoundings() &&

@@ -16,6 +16,7 @@ std::string Text(std::int64_t value) { return Cat(value); }
 std::string Text(double value) { return Shortest(value); }
 std::string Text(const IntList& value) { return absl::StrJoin(value, "x"); }
 std::string Text(const std::string& value) { return ShellWord(value); }
+std::string Text(const WordList& value) { return ShellWord(absl::StrJoin(value, ",")); }
 
 std::string Option(std::string_view name) {
   std::string option = Cat("--", name);
@@ -109,6 +110,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
     const bool of_user = c.provider.starts_with("user/");
     Append(&line, of_user ? " --kernel " : " --provider ", ShellWord(c.provider));
   }
+  if (!c.reference.empty()) Append(&line, " --reference ", ShellWord(c.reference));
   if (!device.empty()) Append(&line, " --device ", ShellWord(device));
   Append(&line, " --seed ", c.seed.value_or(1));
   if (!c.pattern.empty()) Append(&line, " --pattern ", ShellWord(c.pattern));

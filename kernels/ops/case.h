@@ -15,6 +15,7 @@
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/conv/problem.h"
 #include "kernels/ops/copy/problem.h"
+#include "kernels/ops/custom/problem.h"
 #include "kernels/ops/dequant_softmax/problem.h"
 #include "kernels/ops/elementwise/problem.h"
 #include "kernels/ops/gemm/problem.h"
@@ -27,7 +28,7 @@ namespace assay {
 
 using Problem = std::variant<GemmProblem, ConvProblem, AttentionProblem, SoftmaxProblem,
                              LayerNormProblem, CopyProblem, DequantSoftmaxProblem, ReduceProblem,
-                             ElementwiseProblem, RopeProblem>;
+                             ElementwiseProblem, RopeProblem, CustomProblem>;
 
 // Values equal assay.v1's; a test holds them together.
 enum class Criterion : std::uint8_t {
@@ -59,6 +60,8 @@ struct Published {
 
 // The way to a function of another process; kernels/providers/external/external.h defines it.
 class Elsewhere;
+// The way to a reference of the caller's; kernels/ops/own_reference.h defines it.
+class OwnReference;
 // The most bytes of a tensor that go that way at once.
 inline constexpr std::int64_t kMostExternalBytes = std::int64_t{1} << 20;
 
@@ -84,11 +87,12 @@ struct Case {
   // is made. Set by the worker, never by a user.
   double deadline_from = 0;
   Verification verify = Verification::kUnspecified;  // unspecified: full
-  int checksum_probes = 0;         // random vectors a side; 0: kDefaultChecksumProbes
-  bool probes = true;              // exact probes and identities beside the data
-  std::int64_t accumulations = 0;  // of the derived criterion; 0: the op's own
-  int split_k = 0;                 // partial sums, of the derived criterion; 0: 1
-  bool all_criteria = false;       // say what the other criteria make of the output
+  int checksum_probes = 0;  // random vectors a side; 0: kDefaultChecksumProbes
+  bool probes = true;       // exact probes and identities beside the data
+  // Of the derived criterion, and of an operator of the caller's own; 0: the op's own.
+  std::int64_t accumulations = 0;
+  int split_k = 0;            // partial sums, of the derived criterion; 0: 1
+  bool all_criteria = false;  // say what the other criteria make of the output
   // Canonical digests that exact probes must give, by the probe's name.
   std::map<std::string, std::string> golden;
   std::vector<std::string> slices;  // elements to show: "actual[0:8,0:8]"
@@ -101,6 +105,10 @@ struct Case {
   int significand = -1;
   // The library of a user's kernel ("user/…"), on this machine. Set by the worker, never by a user.
   std::string kernel_file;
+  // The kernel that computes the reference ("user/…"); see OpTraits::own_reference.
+  std::string reference;
+  // Computes it. Set by the worker, never by a user.
+  OwnReference* own_reference = nullptr;
   // Where the kernel of provider "external" runs. Set by the worker, never by a user.
   Elsewhere* elsewhere = nullptr;
   // The largest magnitude of each operand, in the plan's order, of data that no pattern

@@ -122,6 +122,30 @@ void CheckChecksum(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
+constexpr std::string_view kUserKernel = "user/";
+
+// An operator of the caller's own has neither a reference nor kernels but those that are sent.
+void CheckOwnReference(const Case& c, std::vector<FieldError>& errors) {
+  const std::string_view op = OpName(c.problem);
+  if (!OpOf(c).traits().own_reference) {
+    if (c.reference.empty()) return;
+    errors.push_back({"reference", Cat("belongs to an operator of your own; ", op,
+                                       " has a reference, which judges all its kernels")});
+    return;
+  }
+  if (!c.reference.starts_with(kUserKernel)) {
+    errors.push_back(
+        {"reference",
+         Cat(c.reference.empty() ? "is required: " : "must be ",
+             "a kernel of yours that computes the right result in FP64 (--reference FILE)",
+             c.reference.empty() ? "" : Cat(", user/HASH, got \"", c.reference, "\""))});
+  }
+  if (!c.provider.starts_with(kUserKernel)) {
+    errors.push_back({"provider", Cat("must be a kernel of yours, user/HASH (--kernel FILE): ", op,
+                                      " has no others, got \"", c.provider, "\"")});
+  }
+}
+
 }  // namespace
 
 std::string CriterionFault(Criterion criterion, DType output) {
@@ -149,6 +173,7 @@ std::vector<FieldError> Check(const Case& c) {
   CheckPattern(c, errors);
   rules.CheckPatterns(c, errors);
   CheckJudgement(c, errors);
+  CheckOwnReference(c, errors);
   CheckRange("repeats", c.repeats, 0, kMaxRepeats, errors);
   CheckRange("accumulations", c.accumulations, 0, kMaxExtent, errors);
   CheckRange("split_k", c.split_k, 0, kMaxExtent, errors);

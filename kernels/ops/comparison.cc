@@ -77,6 +77,11 @@ void CheckReference(const Comparison& c, std::vector<FieldError>& errors) {
   if (!c.has_operation && !c.inputs.empty()) {
     errors.push_back({"inputs", "need the operation that they are operands of"});
   }
+  if (c.has_operation && OpOf(c.rule).traits().own_reference) {
+    errors.push_back({"operation", Cat("must be an operator that Assay has a reference of, got ",
+                                       OpName(c.rule.problem),
+                                       "; assay run with --reference FILE judges your own")});
+  }
   if (c.has_operation && c.inputs.empty()) {
     errors.push_back({"inputs", "are required: the operands of the operation"});
   }

@@ -1,5 +1,6 @@
 #include "kernels/ops/criterion.h"
 
+#include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -21,8 +22,10 @@ void CheckFigures(Criterion criterion, const Case& rule, std::vector<FieldError>
     errors.push_back({rule.atol ? "atol" : "rtol",
                       Cat("belongs to allclose and legacy, not to ", WordOf(criterion))});
   }
-  if (criterion != Criterion::kDerived && (rule.accumulations > 0 || rule.split_k > 0)) {
-    errors.push_back({rule.accumulations > 0 ? "accumulations" : "split_k",
+  // The bound of an operator of the caller's own follows from its accumulations.
+  const bool accumulations = rule.accumulations > 0 && !OpOf(rule).traits().own_reference;
+  if (criterion != Criterion::kDerived && (accumulations || rule.split_k > 0)) {
+    errors.push_back({accumulations ? "accumulations" : "split_k",
                       Cat("belongs to derived, not to ", WordOf(criterion))});
   }
 }

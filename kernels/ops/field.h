@@ -21,12 +21,15 @@ struct FieldError {
 };
 
 using IntList = std::vector<std::int64_t>;
+using WordList = std::vector<std::string>;
 
 // A field of problem P; the member's type is the field's type.
 template <class P>
 struct Field {
   std::string_view name;  // as in the proto, suites and --options (with - for _)
-  std::variant<std::int64_t P::*, double P::*, bool P::*, IntList P::*, std::string P::*> member;
+  std::variant<std::int64_t P::*, double P::*, bool P::*, IntList P::*, std::string P::*,
+               WordList P::*>
+      member;
 };
 
 // Largest extent, and largest count of elements of one operand, that is taken

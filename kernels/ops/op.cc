@@ -7,7 +7,7 @@ namespace assay {
 std::span<const Op* const> AllOps() {
   static const Op* const kOps[] = {&GemmOp(),        &ConvOp(), &AttentionOp(),      &SoftmaxOp(),
                                    &LayerNormOp(),   &CopyOp(), &DequantSoftmaxOp(), &ReduceOp(),
-                                   &ElementwiseOp(), &RopeOp()};
+                                   &ElementwiseOp(), &RopeOp(), &CustomOp()};
   static_assert(std::size(kOps) == std::variant_size_v<Problem>);
   return kOps;
 }

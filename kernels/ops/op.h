@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -83,7 +84,8 @@ struct Identity {
   bool bitwise = false;    // no bound is in it
   std::int64_t count = 0;  // relations checked
   std::int64_t broken = 0;
-  std::string message = {};  // of the first that is broken
+  // Of the first that is broken. If nothing was checked: why.
+  std::string message = {};
 };
 
 // The relative error of operands that are split into narrower parts, in units of u.
@@ -102,6 +104,9 @@ struct OpTraits {
   double most_operand_roundoff = kSplitRoundoff;
   // Random checksums can verify the output (kernels/checksum/checksum.h).
   bool checksums = false;
+  // What is right only the caller knows: a kernel of the caller's is the reference, and only
+  // kernels of users compute the operator (kernels/ops/own_reference.h).
+  bool own_reference = false;
 };
 
 class Op {
@@ -145,6 +150,19 @@ class Op {
   virtual absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                                  std::span<const TensorView> inputs,
                                  ReferenceBuffers& out) const = 0;
+
+  // Whether the reference can judge this output, whose classes are not the reference's everywhere.
+  // A reference that is wrong itself is an error that says so.
+  virtual absl::Status CheckReference(const Case&, const Plan&, Device&,
+                                      const TensorView& /*output*/, const ReferenceBuffers&) const {
+    return absl::OkStatus();
+  }
+  // What the bound of this case rests on, to end a sentence about elements beyond it: "; …". Empty
+  // if the bound is proven.
+  virtual std::string BoundRestsOn(const Case&) const { return ""; }
+
+  // Numbers that a user's kernel gets as parameters beside the fields of the problem.
+  virtual std::vector<std::pair<std::string, double>> Scalars(const Case&) const { return {}; }
 
   // What is known of the errors of right kernels of a case: see ResidualModel.
   virtual ResidualModel Residuals(const Case&, const Plan&) const { return {}; }
@@ -214,6 +232,7 @@ const Op& DequantSoftmaxOp();
 const Op& ReduceOp();
 const Op& ElementwiseOp();
 const Op& RopeOp();
+const Op& CustomOp();
 
 }  // namespace assay
 

@@ -17,7 +17,7 @@
 namespace assay {
 
 struct Operand {
-  std::string_view name;  // "a", "q", "weight"
+  std::string_view name;  // "a", "q", "weight"; may lie in the case's problem
   DType dtype = DType::kUnspecified;
   Extents extents;                       // flattened to batch, rows, cols
   std::vector<std::int64_t> dims;        // the op's own axes, outermost first, for coordinates
@@ -30,6 +30,7 @@ struct Plan {
   Operand output;
   double flops = 0;                 // useful operations of one launch
   double bytes = 0;                 // each operand moved once [bytes]
+  bool work_known = true;           // false: a launch may do more or less, so it has no roof
   std::int64_t accumulations = 1;   // length of the longest sum behind an element
   double accumulator_roundoff = 0;  // u_a: 2^-24, 2^-53 for fp64, 0 for integers
   // What sums are held in: of u_a, or as the kernel under test declares

@@ -140,6 +140,9 @@ void LibraryKernel::DescribeProblem() {
   launch_.thread_count = description_.thread_count;
   launch_.inputs = input_data_.data();
   launch_.output = At(description_.output);
+  if (description_.magnitude.bytes > 0) {
+    launch_.magnitude = static_cast<double*>(At(description_.magnitude));
+  }
 }
 
 }  // namespace assay

@@ -98,6 +98,9 @@ struct Description {
   SharedParameter parameters[kMaxParameters];
   SharedTensor inputs[kMaxInputs];
   SharedTensor output;
+  // What a reference may write beside its output, as FP64 in the output's shape. Without bytes: it
+  // is a kernel under test, which has none.
+  SharedTensor magnitude;
 };
 
 // Written by the runner. Texts need not end with 0.

@@ -31,6 +31,10 @@ enum class KernelError : std::uint8_t {
   kNoTime,        // the case's deadline left it too little time to be judged by
   kNotStarted,    // this machine could not start its process; nothing of it was loaded
   kWroteOutside,  // it wrote outside of the memory that it was given
+  // Of a reference of the caller's alone:
+  kUnwritten,  // it left elements unwritten
+  kVaries,     // two runs on the same inputs gave different results
+  kNotNumber,  // it is NaN where the kernel gives a number
 };
 
 struct KernelFailure {
@@ -39,6 +43,7 @@ struct KernelFailure {
   int signal = 0;          // with kSignal and kKilled
   int exit_code = 0;       // with kExit
   bool preparing = false;  // no launch had begun
+  bool reference = false;  // it is the caller's reference that failed, not the kernel under test
 
   friend bool operator==(const KernelFailure&, const KernelFailure&) = default;
 };

@@ -14,7 +14,8 @@ constexpr std::string_view kCaseKeys[] = {
     "provider", "pattern",       "seed",          "criterion", "atol",
     "rtol",     "max_abs_error", "max_rel_error", "max_ulp",   "min_efficiency",
     "repeats",  "mode",          "deadline",      "name",      "verify",
-    "probes",   "accumulations", "split_k",       "published", "checksum_probes"};
+    "probes",   "accumulations", "split_k",       "published", "checksum_probes",
+    "reference"};
 constexpr std::string_view kPublishedKeys[] = {"name", "max_abs_error", "limit", "passed",
                                                "source"};
 constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
@@ -45,6 +46,7 @@ class Setter {
       return absl::OkStatus();
     }
     if (key == "provider") return Get(at, key, node, &c.provider);
+    if (key == "reference") return Get(at, key, node, &c.reference);
     if (key == "pattern") return Get(at, key, node, &c.pattern);
     if (key == "name") return Get(at, key, node, &c.name);
     if (key == "atol") return number(c.atol);

@@ -241,7 +241,9 @@ class Reader {
         [&](const auto& p) {
           using P = std::decay_t<decltype(p)>;
           for (const Field<P>& f : P::Fields()) {
-            if (f.name == key) return std::holds_alternative<IntList P::*>(f.member);
+            if (f.name != key) continue;
+            return std::holds_alternative<IntList P::*>(f.member) ||
+                   std::holds_alternative<WordList P::*>(f.member);
           }
           return false;
         },

@@ -70,6 +70,17 @@ absl::Status Get(const Location& at, std::string_view key, const toml::node& nod
       out->push_back(*v);
     }
     return absl::OkStatus();
+  } else if constexpr (std::is_same_v<T, WordList>) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return at.Error(Cat(key, ": must be a list of strings"));
+    if (array->empty()) return at.Error(Cat(key, kEmptyList));
+    out->clear();
+    for (const toml::node& element : *array) {
+      const std::optional<std::string> v = element.value_exact<std::string>();
+      if (!v) return at.Error(Cat(key, ": must be a list of strings"));
+      out->push_back(*v);
+    }
+    return absl::OkStatus();
   } else if constexpr (std::is_same_v<T, double>) {
     const std::optional<double> v = node.value<double>();
     if (!v) return at.Error(Cat(key, ": must be a number"));

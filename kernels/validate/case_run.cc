@@ -302,6 +302,11 @@ End CaseRun::CompareOutput() {
   clock_.Enter(Phase::kCompare);
   gating_ = MakeGating(case_, plan(), 0.0);
   if (End end = ComparePass()) return end;
+  if (outcome_.compare->class_mismatches > 0) {
+    const absl::Status status =
+        op_->CheckReference(case_, plan(), device_, launcher_.output(), launcher_.reference());
+    if (!status.ok()) return EndedBy(status, "reference");
+  }
   if (case_.criterion != Criterion::kDerived) return std::nullopt;
   // Its absolute tolerance scales with the largest magnitude, known only now.
   gating_ = MakeGating(case_, plan(), outcome_.compare->max_abs_expected);

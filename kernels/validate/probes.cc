@@ -119,7 +119,8 @@ class Prober {
       outcome.count = identity.count;
       outcome.mismatches = identity.broken;
       if (identity.count == 0) {
-        Skip(outcome, "nothing of the output is finite");
+        Skip(outcome,
+             identity.message.empty() ? "nothing of the output is finite" : identity.message);
       } else if (identity.broken == 0) {
         outcome.verdict = Verdict::kPassed;
       } else {

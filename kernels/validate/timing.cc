@@ -186,7 +186,7 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
 
 double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, DType input,
                        const DeviceInfo& device, Ceilings* ceilings) {
-  if (ceilings == nullptr) return 0;
+  if (ceilings == nullptr || !plan.work_known) return 0;
   std::optional<Ceiling> arithmetic, memory;
   if (plan.flops > 0 && !device.properties.contains("matrix_unit")) {
     arithmetic = ceilings->Compute(input);

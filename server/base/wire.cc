@@ -49,6 +49,13 @@ void ReadProblem(const Message& message, P& problem) {
                    [&](double P::*m) { problem.*m = reflection->GetDouble(message, field); },
                    [&](bool P::*m) { problem.*m = reflection->GetBool(message, field); },
                    [&](std::string P::*m) { problem.*m = reflection->GetString(message, field); },
+                   [&](WordList P::*m) {
+                     const int size = reflection->FieldSize(message, field);
+                     (problem.*m).clear();
+                     for (int i = 0; i < size; ++i) {
+                       (problem.*m).push_back(reflection->GetRepeatedString(message, field, i));
+                     }
+                   },
                    [&](IntList P::*m) {
                      const int size = reflection->FieldSize(message, field);
                      (problem.*m).clear();
@@ -79,6 +86,8 @@ void WriteProblem(const P& problem, Message* message) {
             reflection->SetBool(message, field, problem.*member);
           } else if constexpr (std::is_same_v<T, std::string>) {
             reflection->SetString(message, field, problem.*member);
+          } else if constexpr (std::is_same_v<T, WordList>) {
+            for (const std::string& v : problem.*member) reflection->AddString(message, field, v);
           } else {
             for (const std::int64_t v : problem.*member) reflection->AddInt64(message, field, v);
           }
@@ -139,7 +148,10 @@ void Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims,
 }
 
 void ToFailure(const KernelFailure& failure, v1::Finding& finding) {
-  SetPhase(static_cast<v1::Phase>(failure.preparing ? Phase::kPrepare : Phase::kKernel), finding);
+  const Phase phase = failure.reference   ? Phase::kReference
+                      : failure.preparing ? Phase::kPrepare
+                                          : Phase::kKernel;
+  SetPhase(static_cast<v1::Phase>(phase), finding);
   if (failure.cause == DeathCause::kNone) return;
   v1::Death& death = *finding.mutable_death();
   death.set_cause(static_cast<v1::DeathCause>(failure.cause));
@@ -330,6 +342,7 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   c.checksum_probes = spec.checksum_probes();
   if (spec.has_probes()) c.probes = spec.probes();
   c.accumulations = spec.accumulations();
+  c.reference = spec.reference();
   c.split_k = spec.split_k();
   c.all_criteria = spec.all_criteria();
   c.golden.insert(spec.golden().begin(), spec.golden().end());
@@ -367,6 +380,7 @@ v1::CaseSpec ToProto(const Case& c) {
   spec.set_checksum_probes(c.checksum_probes);
   if (!c.probes) spec.set_probes(false);
   spec.set_accumulations(c.accumulations);
+  spec.set_reference(c.reference);
   spec.set_split_k(c.split_k);
   spec.set_all_criteria(c.all_criteria);
   spec.mutable_golden()->insert(c.golden.begin(), c.golden.end());

@@ -367,6 +367,9 @@ class Planner {
     listed_ = ReadCases(spec_.cases(), errors_);
     for (const BaseCase& base : listed_) {
       const std::string& provider = base.value.provider;
+      if (IsUserKernel(base.value.reference)) {
+        CheckUserKernel(Cat(base.path, ".reference"), base.value.reference);
+      }
       if (provider.empty() || provider == "all" || providers.empty()) continue;
       if (elsewhere_ && IsExternal(provider)) continue;
       if (IsUserKernel(provider)) {
@@ -440,6 +443,7 @@ class Planner {
     }
     for (const Case& c : suite->cases) {
       if (IsUserKernel(c.provider)) CheckUserKernel("spec.suite", c.provider);
+      if (IsUserKernel(c.reference)) CheckUserKernel("spec.suite", c.reference);
     }
     if (!errors_.empty()) return Refusal();
     plan_.suite = spec_.source_case() == v1::JobSpec::kSuite ? spec_.suite() : suite->name;

@@ -230,11 +230,13 @@ class Supervisor final : public CaseExecutor {
                             MakeFinding(v1::REASON_CANCELLED, "cancelled before it began"));
   }
 
-  v1::CaseResult KernelIsGone(const v1::CaseSpec& spec) const {
-    return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_UNSUPPORTED,
-                            MakeFinding(v1::REASON_UNSUPPORTED,
-                                        "the daemon does not have the kernel any more; send its "
-                                        "file again (assay run … --kernel FILE)"));
+  // `what`: "kernel" or "reference", which is its option, too.
+  v1::CaseResult KernelIsGone(const v1::CaseSpec& spec, std::string_view what) const {
+    return ResultWithoutRun(
+        spec, options_.device_id, v1::VERDICT_UNSUPPORTED,
+        MakeFinding(v1::REASON_UNSUPPORTED,
+                    Cat("the daemon does not have the ", what,
+                        " any more; send its file again (assay run … --", what, " FILE)")));
   }
 
   absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
@@ -332,7 +334,11 @@ class Supervisor final : public CaseExecutor {
     request.set_index(index);
     if (IsUserKernel(spec.provider())) {
       if (options_.kernel_file) request.set_kernel_file(options_.kernel_file(spec.provider()));
-      if (request.kernel_file().empty()) return KernelIsGone(spec);
+      if (request.kernel_file().empty()) return KernelIsGone(spec, "kernel");
+    }
+    if (!spec.reference().empty()) {
+      if (options_.kernel_file) request.set_reference_file(options_.kernel_file(spec.reference()));
+      if (request.reference_file().empty()) return KernelIsGone(spec, "reference");
     }
     for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;

@@ -47,6 +47,7 @@ struct Options {
   std::string list;
   std::string once;
   std::string kernel_file;
+  std::string reference_file;
   std::string perf_control;
   bool driver_range = false;
 };
@@ -91,8 +92,9 @@ int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
   if (!options.perf_control.empty()) watcher = MakePerfControl(options.perf_control);
   if (options.driver_range) watcher = MakeDriverRange();
   MemoryLimit limit = MakeMemoryLimit(options, device);
-  const v1::CaseResult result = RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit,
-                                            conditions, watcher.get(), options.kernel_file);
+  const v1::CaseResult result =
+      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get(),
+                  options.kernel_file, options.reference_file);
   const absl::StatusOr<std::string> text = ResultText(result);
   if (!text.ok()) return 1;
   std::cout << *text << std::flush;
@@ -150,6 +152,8 @@ int Main(int argc, char** argv) {
       "result, and end with 0, whatever the verdict");
   app.add_option("--kernel-file", options.kernel_file,
                  "with --once: the library of the kernel, if the case's provider is user/…");
+  app.add_option("--reference-file", options.reference_file,
+                 "with --once: the library of the reference, if the case names one");
   app.add_option("--perf-control", options.perf_control,
                  "with --once: the pipes CONTROL,ANSWER of perf stat --control=fifo:, so that perf "
                  "counts only while the kernel under test runs");

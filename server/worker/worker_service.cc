@@ -18,6 +18,7 @@
 
 #include "assay/worker/v1/worker.grpc.pb.h"
 #include "kernels/bench/data_sheet.h"
+#include "kernels/providers/user/runner_reference.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "server/base/even_time.h"
@@ -140,7 +141,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       if (request->following().empty() || !request->kernel_file().empty()) {
         *response->mutable_result() =
             RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_,
-                        /*watcher=*/nullptr, request->kernel_file());
+                        /*watcher=*/nullptr, request->kernel_file(), request->reference_file());
       } else if (device_.shares_launches()) {
         RunLeadingCases(*request, *response);
       } else {
@@ -306,10 +307,12 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
                            ConditionsProbe* conditions, PhaseObserver* watcher,
-                           const std::string& kernel_file) {
+                           const std::string& kernel_file, const std::string& reference_file) {
   std::vector<FieldError> errors;
   Case c = FromProto(spec, errors);
   c.kernel_file = kernel_file;
+  std::optional<RunnerReference> reference;
+  if (!reference_file.empty()) c.own_reference = &reference.emplace(reference_file, device);
   c.deadline_from =
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (!errors.empty()) {

@@ -27,10 +27,10 @@ def guide():
         return file.read()
 
 
-def guide_source():
-    """The kernel of the guide: the one code block that includes the header."""
+def guide_source(below="# A kernel of your own"):
+    """The kernel of a section of the guide: its first code block that includes the header."""
     lines, block = guide().splitlines(), []
-    at = lines.index("    #include <assay/kernel.h>")
+    at = lines.index("    #include <assay/kernel.h>", lines.index(below))
     for line in lines[at:]:
         if line and not line.startswith("    "):
             break
@@ -245,7 +245,7 @@ class UserKernelTest(unittest.TestCase):
         folder = tempfile.mkdtemp(dir=self.folder)
         with open(os.path.join(folder, "my_gemm.c"), "w", encoding="utf-8") as file:
             file.write(self.source)
-        commands = re.findall(r"^    (assay (?:run|bench) .*)$", guide(), re.M)
+        commands = re.findall(r"^    (assay (?:run|bench) gemm .*)$", guide(), re.M)
         self.assertEqual(len(commands), 3)
         for command in commands:
             done = subprocess.run([harness.ASSAY if os.path.isabs(harness.ASSAY) else os.path.abspath(harness.ASSAY),
@@ -287,6 +287,119 @@ class UserKernelTest(unittest.TestCase):
         took = time.monotonic() - begin
         self.assertEqual(result.code, 0, result)
         print(f"first verdict of an uploaded library: {took:.2f} s", flush=True)
+
+
+class OwnOperatorTest(unittest.TestCase):
+    """The example of the guide, an operator of one's own with a reference of one's own."""
+
+    SECTION = "## An operator of one's own"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="assay-own-operator-")
+        cls.daemon = harness.Daemon(flags=["--user-kernels", "library,source"])
+        cls.kernel = guide_source(cls.SECTION)
+        text = guide()[guide().index(cls.SECTION):]
+        cls.command = shlex.split(re.search(r"(?m)^    assay run custom (.*) \\\n +(.*)$", text).expand(r"\1 \2"))
+        magnitude = re.search(r"(?m)^    (if \(l->magnitude\).*)$", text).group(1)
+        reference = cls.kernel
+        # As the guide says.
+        for old, new in [("float", "double"), ("sqrtf", "sqrt"), ("ASSAY_F32", "ASSAY_F64")]:
+            reference = reference.replace(old, new)
+        cls.plain = reference
+        inner = "y[c] = x[c] * scale * w[c];"
+        assert inner in reference
+        cls.reference = reference.replace(inner, "{ " + inner + " " + magnitude + " }")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+        subprocess.run(["rm", "-rf", cls.folder], check=True)
+
+    def judge(self, kernel=None, reference=None, without=(), more=()):
+        for name, source in [("my_norm.c", kernel or self.kernel), ("my_norm_reference.c", reference or self.reference)]:
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                file.write(source)
+        command = []
+        words = iter(self.command)
+        for word in words:
+            value = next(words)
+            if word not in without:
+                command += [word, os.path.join(self.folder, value) if value.endswith(".c") else value]
+        return self.daemon.run("run", "custom", *command, *more, "--format", "json")
+
+    def expect(self, result, code, verdict, reason=None, blame=None):
+        self.assertEqual(result.code, code, result)
+        case = result.json()["tests"][0]
+        self.assertEqual(case["verdict"], verdict, case)
+        if reason:
+            self.assertEqual((case["findings"][0]["reason"], case["findings"][0]["blame"]), (reason, blame), case)
+        return case
+
+    def test_the_example_passes_and_its_repro_line_repeats_it(self):
+        case = self.expect(self.judge(), 0, "PASSED")
+        self.assertEqual(case["op"], "custom")
+        self.assertEqual(case["shape"], {"input": ["x=64x1000", "w=1000"], "out": ["y=64x1000"], "scalar": ["eps=1e-5"]})
+        self.assertEqual(case["count"], 64000)
+        self.assertNotIn("precision", case)
+        repro = shlex.split(case["repro"])
+        self.assertEqual(repro[repro.index("--kernel") + 1], kernel_id(self.kernel))
+        self.assertEqual(repro[repro.index("--reference") + 1], kernel_id(self.reference))
+        again = self.daemon.run(*repro[1:], "--format", "json")
+        self.assertEqual(self.expect(again, 0, "PASSED")["digest"], case["digest"])
+
+    def test_wrong_kernels_fail(self):
+        for old, new, reason in [("* scale *", "* 1.001f * scale *", "bound"),
+                                 ("c < cols; ++c) sum", "c < cols - 8; ++c) sum", "bound"),
+                                 ("c < cols; ++c) y", "c < cols - (r == 63); ++c) y", "unwritten"),
+                                 ("y[c] = x", "y[c] = r == 3 && c == 5 ? NAN : x", "class"),
+                                 ("y[c] = x[c] * scale * w[c]", "y[c] = (float)(_Float16)(x[c] * scale * w[c])",
+                                  "bound")]:
+            self.assertIn(old, self.kernel)
+            self.expect(self.judge(kernel=self.kernel.replace(old, new)), 1, "FAILED", reason, "kernel")
+
+    def test_a_wrong_reference_is_the_callers_error(self):
+        for old, new, reason in [("c < cols; ++c) {", "c < cols - (r == 63); ++c) {", "unwritten"),
+                                 ("y[c] = x", "y[c] = r == 3 && c == 5 ? NAN : x", "class"),
+                                 ("(void)state;\n  for", "*(volatile int*)0 = 1;\n  for", "crash"),
+                                 ("y[c] = x", "static int n; y[c] = 1e-3 * n++ + x", "nondeterministic")]:
+            self.assertIn(old, self.reference)
+            self.expect(self.judge(reference=self.reference.replace(old, new)), 1, "ERROR", reason, "caller")
+        self.assertEqual(self.daemon.metric("assay_device_quarantined"), 0)
+
+    def test_a_reference_without_magnitudes(self):
+        case = self.expect(self.judge(reference=self.plain), 0, "PASSED")
+        notes = {probe["name"]: probe for probe in case["probes"]}
+        self.assertEqual(notes["magnitudes"]["verdict"], "SKIPPED")
+        self.assertIn("gives no magnitudes", notes["magnitudes"]["message"])
+
+    def test_bad_requests(self):
+        for without, more, words in [
+                (["--reference"], [], "reference: is required"),
+                (["--kernel"], [], "provider: must be a kernel of yours"),
+                (["--accumulations"], [], "accumulations: is required"),
+                (["--accumulations"], ["--accumulations", "0"], "accumulations: must be at least 1, got 0"),
+                (["--input"], [], "input: is required"),
+                (["--input"], ["--input", "x=1000000000000x1000000000000"], "larger than"),
+                ([], ["--out", "z=4"], "at most 1 output, got 2"),
+                (["--scalar"], ["--scalar", "eps=tiny"], "finite number"),
+                ([], ["--reference", "user/000000000000"], "this daemon does not have the kernel")]:
+            if more[:1] == ["--reference"]:
+                without = ["--reference"]
+            result = self.judge(without=without, more=more)
+            self.assertEqual(result.code, 2, (more, result))
+            self.assertIn(words, result.err, more)
+        # A scalar that the kernel does not know is the kernel's to refuse.
+        refused = self.judge(kernel=self.kernel.replace("eps = p->parameters[0]->real;",
+                                                        'if (p->parameters[0]->name[0] != \'e\') return ASSAY_UNSUPPORTED;'),
+                             without=["--scalar"], more=["--scalar", "other=1"])
+        self.assertEqual(refused.json()["tests"][0]["verdict"], "UNSUPPORTED", refused)
+        too_large = self.judge(without=["--input"], more=["--input", "x=64x1000,w=1000000000000"])
+        self.assertEqual(too_large.code, 3, too_large)
+        gemm = self.daemon.run("run", "gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32",
+                               "--reference", os.path.join(self.folder, "my_norm_reference.c"))
+        self.assertEqual(gemm.code, 2, gemm)
+        self.assertIn("gemm has a reference", gemm.err)
 
 
 class ClosedTest(unittest.TestCase):

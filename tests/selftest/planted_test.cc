@@ -104,9 +104,10 @@ std::map<std::string_view, int> ExpectWhole(std::string_view backend) {
   return defects;
 }
 
-// A copy has little that can go wrong.
+// A copy has little that can go wrong. Of an operator of the caller's own nothing is known.
 void ExpectEveryOpIn(const std::map<std::string_view, int>& defects) {
   for (const Op* op : AllOps()) {
+    if (op->traits().own_reference) continue;
     const auto found = defects.find(op->name());
     EXPECT_GE(found == defects.end() ? 0 : found->second, op->name() == "copy" ? 1 : 8)
         << op->name();

@@ -67,7 +67,9 @@ class Emulated {
 
 std::vector<std::string> NamesOfOps() {
   std::vector<std::string> names;
-  for (const Op* op : AllOps()) names.emplace_back(op->name());
+  for (const Op* op : AllOps()) {
+    if (!op->traits().own_reference) names.emplace_back(op->name());
+  }
   return names;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/ops/field.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/arena.h"
 #include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
@@ -46,6 +47,9 @@ class Writer {
     p->integer_count = static_cast<std::uint32_t>(std::min(value.size(), kMaxIntegers));
     std::copy_n(value.begin(), p->integer_count, p->integers);
   }
+
+  // A list of words describes tensors and numbers, which a kernel gets as such.
+  void Add(std::string_view, const WordList&) {}
 
   void AddInput(const Operand& operand) {
     if (out().input_count == kMaxInputs) return Fail(Cat("more than ", kMaxInputs, " inputs"));
@@ -136,7 +140,8 @@ void Writer::Write(const Operand& operand, SharedTensor& to) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan) {
+absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan,
+                                                             bool reference) {
   Writer writer;
   writer.Put(c.kernel_file, writer.out().library);
   writer.Put(OpName(c.problem), writer.out().op);
@@ -146,8 +151,10 @@ absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, cons
                     [&](std::string_view name, const auto& value) { writer.Add(name, value); });
       },
       c.problem);
+  for (const auto& [name, value] : OpOf(c).Scalars(c)) writer.Add(name, value);
   for (const Operand& input : plan.inputs) writer.AddInput(input);
   writer.Write(plan.output, writer.out().output);
+  if (reference) writer.Write(plan.output, writer.out().magnitude);
   return writer.Take();
 }
 

@@ -12,10 +12,12 @@
 
 namespace assay {
 
-// Fills in everything but judge_pid and memory_bytes. Each operand has its guard bands around it,
-// and begins at a page. UNIMPLEMENTED if a problem has more fields or operands than the description
-// has room for.
-absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan);
+// Fills in everything but judge_pid, thread_count and memory_bytes. Each operand has its guard
+// bands around it, and begins at a page. UNIMPLEMENTED if a problem has more fields or operands
+// than the description has room for. `reference`: it is described to a reference, which has room
+// for magnitudes.
+absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan,
+                                                             bool reference = false);
 
 }  // namespace assay
 

@@ -60,7 +60,8 @@ std::set<std::string> FieldsOfAxes(const v1::OperatorInfo& info) {
 TEST(OperatorInfo, NamesFieldsThatTheProblemHas) {
   for (const std::string& op : client::OperatorNames()) {
     const v1::OperatorInfo& info = client::InfoOf(op);
-    EXPECT_FALSE(info.operands().empty()) << op << " has no option operator_info";
+    EXPECT_EQ(info.operands().empty(), FindOp(op)->traits().own_reference)
+        << op << " has no option operator_info";
     const auto* message = client::ProblemField(op)->message_type();
     for (const std::string& field : FieldsOfAxes(info)) {
       EXPECT_NE(message->FindFieldByName(field), nullptr) << op << "." << field;
@@ -111,7 +112,9 @@ TEST(OperatorInfo, TheAxesOfOperandsGiveTheExtentsOfEveryCase) {
     EXPECT_EQ(ShapesOf(*same), ShapesOf(*plan)) << DefaultName(c);
     seen.insert(client::OpOf(spec));
   }
-  EXPECT_THAT(seen, ::testing::UnorderedElementsAreArray(client::OperatorNames()));
+  for (const std::string& op : client::OperatorNames()) {
+    EXPECT_NE(seen.contains(op), FindOp(op)->traits().own_reference) << op;
+  }
 }
 
 }  // namespace

@@ -163,6 +163,18 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfTheCase() {
                                   .kind = "sum"};
          return p.Check().empty();
        }},
+      {"CustomProblem.input",
+       [](double n) {
+         CustomProblem p = {.input = {}, .out = {"y=4"}, .scalar = {}};
+         for (int i = 0; i < n; ++i) p.input.push_back(Cat("x", i, "=4"));
+         return p.Check().empty();
+       }},
+      {"CustomProblem.scalar",
+       [](double n) {
+         CustomProblem p = {.input = {"x=4"}, .out = {"y=4"}, .scalar = {}};
+         for (int i = 0; i < n; ++i) p.scalar.push_back(Cat("s", i, "=1"));
+         return p.Check().empty();
+       }},
   };
 }
 

@@ -418,7 +418,7 @@ TEST_F(MetricsTest, TheFirstFormatsOfEveryOperatorHaveNames) {
   std::vector<v1::CaseSpec> specs;
   v1::Device device = Cpu();
   device.set_id("cuda:0");
-  metrics_->AddDevice(device, ManyKernels(120, &specs));
+  metrics_->AddDevice(device, ManyKernels(132, &specs));
   for (const Op* op : AllOps()) {
     for (const char* dtype : {"fp32", "bf16", "fp16"}) {
       EXPECT_THAT(Text(), HasSubstr("dtype=\"" + std::string(dtype) + "\",op=\"" +

@@ -134,11 +134,23 @@ TEST(Wire, TheFieldsThatMustBeSetAreThoseTheChecksMiss) {
     spec.set_dtype(v1::DTYPE_FP32);
     auto* message = spec.GetReflection()->MutableMessage(&spec, problem);
     std::vector<const google::protobuf::FieldDescriptor*> marked;
+    if (FindOp(problem->name())->traits().own_reference) {
+      spec.set_provider("user/0123456789ab");
+      spec.set_reference("user/ba9876543210");
+      spec.set_accumulations(4);
+    }
     for (int n = 0; n < problem->message_type()->field_count(); ++n) {
       const auto* field = problem->message_type()->field(n);
       if (!field->options().GetExtension(v1::must_be_set)) continue;
       marked.push_back(field);
-      if (field->is_repeated()) {
+      if (field->is_repeated() &&
+          field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
+        // Its help shows one: "an input: x=64x1000, …".
+        const std::string help = field->options().GetExtension(v1::help);
+        const std::size_t begin = help.find(": ") + 2;
+        message->GetReflection()->AddString(message, field,
+                                            help.substr(begin, help.find(',') - begin));
+      } else if (field->is_repeated()) {
         message->GetReflection()->AddInt64(message, field, 1);
       } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
         // The first word of its help is one that it takes.
