@@ -16,6 +16,7 @@
 #include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/words.h"
+#include "client/report/cheats.h"
 #include "client/report/selftest.h"
 
 namespace assay::client {
@@ -24,6 +25,7 @@ namespace {
 struct SelftestOptions {
   int trials = 0;
   bool quick = false;
+  bool adversarial = false;
   std::string device;
   std::string seed;
   std::string ops;
@@ -33,8 +35,13 @@ struct SelftestOptions {
 
 absl::StatusOr<v1::JobSpec> MakeSpec(const SelftestOptions& options) {
   v1::JobSpec spec;
-  spec.set_suite("selftest");
-  spec.set_device(options.device);
+  spec.set_suite(options.adversarial ? "adversarial" : "selftest");
+  // Users' kernels, and so cheats, run on the CPU.
+  spec.set_device(options.adversarial && options.device.empty() ? "cpu:0" : options.device);
+  if (options.adversarial && (options.quick || options.trials > 0)) {
+    return absl::InvalidArgumentError(
+        "adversarial: each cheat runs once; leave out --quick and --trials");
+  }
   if (options.quick && options.trials > 0) {
     return absl::InvalidArgumentError("quick: means one trial; say --quick or --trials, not both");
   }
@@ -59,17 +66,25 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const SelftestOptions& options) {
     spec.mutable_filter()->add_dtypes(*dtype);
   }
   for (const std::string& word : SplitList(options.defects)) {
+    if (options.adversarial) {
+      for (const char* twin : {"", "-twin"}) {
+        spec.mutable_filter()->add_providers(absl::StrCat("cheat/", word, twin));
+      }
+      continue;
+    }
     spec.mutable_filter()->add_providers(
         word.starts_with("planted/") ? word : absl::StrCat("planted/", word));
   }
   return spec;
 }
 
-// A defect is a provider, "planted/…", to the daemon alone: the only ones that are asked for here.
-grpc::Status NamingDefects(const grpc::Status& status) {
-  return WithFields(status, [](BadField& field) {
+// A defect is a provider, "planted/…" or "cheat/…", to the daemon alone: the only ones that are
+// asked for here.
+grpc::Status NamingDefects(const grpc::Status& status, bool adversarial) {
+  return WithFields(status, [adversarial](BadField& field) {
     if (field.option != "provider") return;
     field.option = "defect";
+    if (adversarial) return;
     field.description = absl::StrCat(
         absl::StrReplaceAll(field.description,
                             {{"unknown provider", "unknown defect"}, {"planted/", ""}}),
@@ -83,9 +98,9 @@ ExitCode Selftest(const Context& context, const SelftestOptions& options) {
   const auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
   if (*format != Format::kTable && *format != Format::kJson && *format != Format::kMarkdown) {
-    return context.Fail(absl::InvalidArgumentError(
-        "format: a self-test can be had as table, json or markdown; assay run --suite selftest "
-        "gives its cases in the others"));
+    return context.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "format: a self-test can be had as table, json or markdown; assay run --suite ",
+        spec->suite(), " gives its cases in the others")));
   }
   auto connections = context.Connect();
   if (!connections.ok()) return context.Fail(connections.status());
@@ -94,9 +109,9 @@ ExitCode Selftest(const Context& context, const SelftestOptions& options) {
   return WatchJobs(
       context, *std::move(connections),
       [&](Connection& connection, v1::Job* job) {
-        return NamingDefects(CreateJob(connection, *spec, *reconnecting, job));
+        return NamingDefects(CreateJob(connection, *spec, *reconnecting, job), options.adversarial);
       },
-      &MakeSelftestSink);
+      options.adversarial ? &MakeCheatsSink : &MakeSelftestSink);
 }
 
 }  // namespace
@@ -108,6 +123,9 @@ void AddSelftestCommand(CLI::App& app, Context& context) {
   AddWholeNumber(*selftest, "trials", options->trials,
                  "seeds that each defect is run with, at most 100 (default 2)", {1, 100});
   selftest->add_flag("--quick", options->quick, "run each defect with one seed");
+  selftest->add_flag("--adversarial", options->adversarial,
+                     "run kernels that cheat and their honest twins: no cheat may pass, each twin "
+                     "must");
   const auto text = [selftest](const char* name, std::string& value, const char* type,
                                const char* help) {
     selftest->add_option(name, value, help)->type_name(type);
@@ -117,7 +135,8 @@ void AddSelftestCommand(CLI::App& app, Context& context) {
        "the first seed; seeds decide the data and where a defect lies (default 1)");
   text("--op", options->ops, "LIST", "only these operators");
   text("--dtype", options->dtypes, "LIST", "only these formats of the inputs");
-  text("--defect", options->defects, "LIST", "only these defects: wrong-tile, race, …");
+  text("--defect", options->defects, "LIST",
+       "only these defects: wrong-tile, race, …; with --adversarial only these cheats");
   context.OnRun(selftest, [options](const Context& of) { return Selftest(of, *options); });
 }
 

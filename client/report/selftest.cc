@@ -133,11 +133,10 @@ Totals TotalsOf(const Report& report) {
   return totals;
 }
 
-class SelftestSink : public Sink {
+class DocumentSink : public Sink {
  public:
-  using Writer = void (*)(const Report&, std::ostream&);
-
-  SelftestSink(const Surface& surface, Writer writer) : surface_(surface), writer_(writer) {}
+  DocumentSink(const Surface& surface, ReportWriter writer, ReportSummary summary)
+      : surface_(surface), writer_(writer), summary_(summary) {}
 
   void OnProgress(const Run&, const v1::CaseProgress& progress) override {
     if (!surface_.live) return;
@@ -157,7 +156,7 @@ class SelftestSink : public Sink {
     for (const Run& run : report.runs) {
       for (const v1::CaseResult& result : run.results) Alarm(result);
     }
-    surface_.err << SelftestSummary(report) << '\n' << std::flush;
+    surface_.err << summary_(report) << '\n' << std::flush;
   }
   void OnLeave() override { Clear(); }
 
@@ -167,7 +166,9 @@ class SelftestSink : public Sink {
     const bool wrong =
         result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
     const std::string& provider = result.spec().provider();
-    if (!wrong || (provider.starts_with("planted/") && provider != "planted/correct")) return;
+    const bool on_purpose = (provider.starts_with("planted/") && provider != "planted/correct") ||
+                            (provider.starts_with("cheat/") && !provider.ends_with("-twin"));
+    if (!wrong || on_purpose) return;
     surface_.err << "false alarm: " << result.name() << ": "
                  << (result.findings().empty() ? "" : result.findings(0).message()) << "\n  "
                  << result.repro() << '\n';
@@ -180,7 +181,8 @@ class SelftestSink : public Sink {
   }
 
   Surface surface_;
-  Writer writer_;
+  ReportWriter writer_;
+  ReportSummary summary_;
   std::string drawn_;
 };
 
@@ -265,14 +267,19 @@ std::string SelftestSummary(const Report& report) {
   return text;
 }
 
+std::unique_ptr<Sink> MakeDocumentSink(const Surface& surface, ReportWriter writer,
+                                       ReportSummary summary) {
+  return std::make_unique<DocumentSink>(surface, writer, summary);
+}
+
 std::unique_ptr<Sink> MakeSelftestSink(Format format, const Surface& surface) {
   switch (format) {
     case Format::kTable:
-      return std::make_unique<SelftestSink>(surface, &WriteSelftestTable);
+      return MakeDocumentSink(surface, &WriteSelftestTable, &SelftestSummary);
     case Format::kJson:
-      return std::make_unique<SelftestSink>(surface, &WriteSelftestJson);
+      return MakeDocumentSink(surface, &WriteSelftestJson, &SelftestSummary);
     case Format::kMarkdown:
-      return std::make_unique<SelftestSink>(surface, &WriteSelftestMarkdown);
+      return MakeDocumentSink(surface, &WriteSelftestMarkdown, &SelftestSummary);
     default:
       return nullptr;
   }

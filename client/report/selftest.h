@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include "client/report/json.h"
 #include "client/report/report.h"
@@ -25,8 +26,13 @@ void WriteSelftestMarkdown(const Report& report, std::ostream& out);
 // "312 rows of 66 defects: all caught; 1,204 runs of right kernels: 0 false alarms".
 std::string SelftestSummary(const Report& report);
 
-// Writes the report at the end, progress to a terminal, the summary to err. nullptr for
-// formats other than table, json and markdown.
+// Writes the report at the end with `writer`, progress to a terminal, the summary to err.
+using ReportWriter = void (*)(const Report&, std::ostream&);
+using ReportSummary = std::string (*)(const Report&);
+std::unique_ptr<Sink> MakeDocumentSink(const Surface& surface, ReportWriter writer,
+                                       ReportSummary summary);
+
+// A sink of the self-test's report. nullptr for formats other than table, json and markdown.
 std::unique_ptr<Sink> MakeSelftestSink(Format format, const Surface& surface);
 
 }  // namespace assay::client

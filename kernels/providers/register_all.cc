@@ -1,6 +1,7 @@
 // Registers every kernel of the CPU, one line each.
 #include <utility>
 
+#include "kernels/cheats/cheats.h"
 #include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/openblas/openblas.h"
@@ -32,7 +33,8 @@ void RegisterAll(Registry& r) {
   r.Add(OpenblasAttention());
   r.Add(OpenblasCopy());
   for (KernelEntry& planted : PlantedKernels()) r.Add(std::move(planted));
-  r.AddForPrefix(UserKernels());
+  r.AddForPrefix(UserKernels(kUserPrefix));
+  r.AddForPrefix(UserKernels(kCheatPrefix));
 }
 
 }  // namespace assay

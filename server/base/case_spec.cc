@@ -1,5 +1,6 @@
 #include "server/base/case_spec.h"
 
+#include "kernels/cheats/cheats.h"
 #include "kernels/providers/provider.h"
 
 namespace assay::server {
@@ -9,7 +10,9 @@ std::string OpOf(const v1::CaseSpec& spec) {
   return field == nullptr ? "" : field->name();
 }
 
-bool IsPlanted(std::string_view provider) { return provider.starts_with(kPlantedPrefix); }
+bool IsPlanted(std::string_view provider) {
+  return provider.starts_with(kPlantedPrefix) || provider.starts_with(kCheatPrefix);
+}
 
 std::string_view ExternalProvider() { return kExternalProvider; }
 
@@ -17,6 +20,8 @@ bool IsExternal(std::string_view provider) { return provider == kExternalProvide
 
 static_assert(kUserKernelPrefix == kUserPrefix);
 
-bool IsUserKernel(std::string_view provider) { return provider.starts_with(kUserPrefix); }
+bool IsUserKernel(std::string_view provider) {
+  return provider.starts_with(kUserPrefix) || provider.starts_with(kCheatPrefix);
+}
 
 }  // namespace assay::server

@@ -13,7 +13,8 @@ namespace assay::server {
 // problem.
 std::string OpOf(const v1::CaseSpec& spec);
 
-// Whether the kernels of a provider are wrong on purpose ("planted/…"). No alert counts them.
+// Whether the kernels of a provider are there for a self-test: wrong on purpose ("planted/…"), or
+// cheats and their twins ("cheat/…"). No alert counts them.
 bool IsPlanted(std::string_view provider);
 
 // The provider of functions that run in a caller's process ("external"), and whether it is that
@@ -24,8 +25,9 @@ bool IsExternal(std::string_view provider);
 // How the name of each user's kernel begins.
 inline constexpr std::string_view kUserKernelPrefix = "user/";
 
-// Whether a provider is a user's own kernel ("user/3fa9c1d2e4b0"). What such a kernel does says
-// nothing of this node, so no alert counts it and no device is set aside for it.
+// Whether a provider is a user's own kernel ("user/3fa9c1d2e4b0"), or a cheat, which runs as if it
+// were one ("cheat/late-write"). What such a kernel does says nothing of this node, so no alert
+// counts it and no device is set aside for it.
 bool IsUserKernel(std::string_view provider);
 
 }  // namespace assay::server

@@ -33,6 +33,10 @@ std::string FindKernelHeader() {
   return header.empty() ? "" : header.substr(0, header.size() - kHeader.size());
 }
 
+std::string FindCheats() {
+  return FirstBesideProgram({"../libexec/assay/cheats", "../../kernels/cheats/lib"});
+}
+
 std::string FindSuites() {
   // In a build tree the program is in build/<preset>/server/rpc.
   return FirstBesideProgram({"../share/assay/suites", "../../../../kernels/suites"});

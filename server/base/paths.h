@@ -13,6 +13,9 @@ std::string FindWorker();
 // The folder that holds assay/kernel.h, the header of users' kernels. Empty if there is none.
 std::string FindKernelHeader();
 
+// The folder of the libraries of cheats (kernels/cheats). Empty if there is none.
+std::string FindCheats();
+
 // The folder of the suites. Empty if there is none.
 std::string FindSuites();
 

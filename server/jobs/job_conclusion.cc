@@ -99,6 +99,15 @@ absl::StatusOr<v1::SelftestReport> JobConclusion::Score(const std::string& name)
          {"detected", row.detected()},
          {"trials", row.trials()}});
   }
+  for (const v1::CheatRow& row : report.cheats()) {
+    if (row.stopped() && row.twin() == v1::VERDICT_PASSED) continue;
+    Log(LogLevel::kError, "selftest.cheat",
+        {{"job", name},
+         {"device", row.device()},
+         {"cheat", row.cheat()},
+         {"verdict", v1::Verdict_Name(row.verdict())},
+         {"twin", v1::Verdict_Name(row.twin())}});
+  }
   return report;
 }
 
@@ -136,7 +145,10 @@ std::function<void()> JobConclusion::MetricsOf(const ActiveJob& job, const v1::J
   // A share of some rows says nothing of the device; what was called wrong still counts.
   const bool whole =
       ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job.terms.filtered;
-  if (!whole) selftest.clear_rows();
+  if (!whole) {
+    selftest.clear_rows();
+    selftest.clear_cheats();
+  }
   const double end = UnixSeconds(ended.end_time());
   const double took = end - UnixSeconds(ended.start_time());
   return [metrics = metrics_, verdict = ended.verdict(), counted = !job.selftest, end, took,

@@ -100,6 +100,13 @@ void RestoreSelftest(Store& store, const std::set<std::string>& devices, Metrics
     told.merge(here);
     return told.size() < devices.size();
   });
+  EachEnded(store, kAdversarialSuite, [&](const v1::Job& job) {
+    if (!job.findings().empty() || TermsOf(job).filtered) return true;
+    for (const v1::CheatRow& row : job.selftest().cheats()) {
+      if (devices.contains(row.device())) *newest.add_cheats() = row;
+    }
+    return newest.cheats().empty();
+  });
   metrics.SelftestFinished(newest);
 }
 

@@ -82,7 +82,7 @@ std::int64_t BytesIn(const std::string& folder) {
 }  // namespace
 
 std::optional<std::string> KernelIdOf(std::string_view provider) {
-  if (!IsUserKernel(provider)) return std::nullopt;
+  if (!provider.starts_with(kUserKernelPrefix)) return std::nullopt;
   const std::string_view id = provider.substr(provider.find('/') + 1);
   return IsId(id) ? std::optional<std::string>(id) : std::nullopt;
 }

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "google/rpc/error_details.pb.h"
+#include "kernels/cheats/cheats.h"
 #include "kernels/ops/field.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/user/check_library.h"
@@ -241,6 +242,7 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
 }
 
 absl::Status UserKernels::CheckProvider(std::string_view provider) {
+  if (provider.starts_with(kCheatPrefix)) return CheckCheat(provider);
   const std::optional<std::string> id = KernelIdOf(provider);
   if (!id) {
     return absl::InvalidArgumentError(Cat("must be user/ and the first ", kKernelIdLength,
@@ -257,7 +259,23 @@ absl::Status UserKernels::CheckProvider(std::string_view provider) {
                                  "; send its file again (assay run … --kernel FILE)"));
 }
 
+absl::Status UserKernels::CheckCheat(std::string_view provider) const {
+  const std::optional<CheatKernel> cheat = FindCheat(provider);
+  if (!cheat) {
+    return absl::InvalidArgumentError(Cat("unknown cheat \"", ShownText(std::string(provider)),
+                                          "\"; `assay selftest --adversarial` lists them"));
+  }
+  const std::string file = Cat(options_.cheats_folder, "/", assay::LibraryOf(*cheat));
+  if (!options_.cheats_folder.empty() && access(file.c_str(), R_OK) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat("this installation lacks the library ",
+                                           assay::LibraryOf(*cheat),
+                                           " of libexec/assay/cheats; install it again"));
+}
+
 std::string UserKernels::LibraryOf(std::string_view provider) {
+  if (const std::optional<CheatKernel> cheat = FindCheat(provider)) {
+    return Cat(options_.cheats_folder, "/", assay::LibraryOf(*cheat));
+  }
   const std::optional<std::string> id = KernelIdOf(provider);
   if (!id || folder_ == nullptr) return "";
   const std::optional<KernelFolder::Kept> kept = folder_->Find(*id);

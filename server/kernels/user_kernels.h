@@ -1,5 +1,6 @@
 // The users' own kernels of this daemon: which forms it takes, how a file comes in, and where the
-// library of a provider "user/…" lies.
+// library of a provider "user/…" lies. It also knows where those of the cheats lie ("cheat/…"),
+// which are part of the installation and need no form.
 //
 // A kernel comes in three steps. Begin checks the header. The bytes go into the upload one after
 // the other. Keep compiles source, checks the library and keeps it. Only Keep takes long.
@@ -37,6 +38,7 @@ struct UserKernelOptions {
   std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
   KernelFolderOptions folder;
   CompilerOptions compiler;
+  std::string cheats_folder;  // libraries of the cheats (kernels/cheats); empty: there are none
 };
 
 // A file that is coming in.
@@ -81,7 +83,7 @@ class UserKernels {
                                       const std::atomic<bool>& cancel);
 
   // Whether a case can name the provider. The message is in words for the field. INVALID_ARGUMENT:
-  // no name of a kernel. FAILED_PRECONDITION: no form is taken. NOT_FOUND: no such kernel is here.
+  // no name of a kernel. FAILED_PRECONDITION: no form is taken, or the installation is not whole. NOT_FOUND: no such kernel is here.
   absl::Status CheckProvider(std::string_view provider);
   // The path of the provider's library. Empty if there is none.
   std::string LibraryOf(std::string_view provider);
@@ -91,6 +93,7 @@ class UserKernels {
 
   absl::Status CheckForm(const v1::KernelHeader& header) const;
   absl::Status CheckHeader(const v1::KernelHeader& header) const;
+  absl::Status CheckCheat(std::string_view provider) const;
   absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);
 
   const UserKernelOptions options_;

@@ -88,6 +88,9 @@ struct Families {
             Gauges(r, "selftest_detected_ratio",
                    "Share of the planted defects that the newest self-test found as often as it "
                    "must.")),
+        cheats(Gauges(r, "selftest_cheats_stopped_ratio",
+                      "Share of the cheats that the newest adversarial self-test stopped while "
+                      "their honest twins passed.")),
         false_alarms(Counters(r, "selftest_false_alarms_total",
                               "Cases of self-tests in which a right kernel was called wrong.")),
         qualified(Gauges(r, "qualification_passed",
@@ -136,7 +139,7 @@ struct Families {
   Family<Gauge>&ceiling_flops, &ceiling_bytes, &memory;
   Family<Gauge>&temperature, &power, &clock;
   Family<Counter>&throttle, &ecc, &faults, &restarts;
-  Family<Gauge>&quarantined, &containment, &detected;
+  Family<Gauge>&quarantined, &containment, &detected, &cheats;
   Family<Counter>& false_alarms;
   Family<Gauge>&qualified, &qualified_time, &qualified_duration;
   Family<Gauge>& certificate;

@@ -156,6 +156,15 @@ class MetricsImpl final : public Metrics {
     for (const auto& [device, rows] : devices) {
       families_.detected.Add({{"device", device}}).Set(rows.first / rows.second);
     }
+    std::map<std::string, std::pair<double, double>> cheats;  // stopped, all
+    for (const v1::CheatRow& row : report.cheats()) {
+      auto& [stopped, all] = cheats[DeviceLabel(row.device())];
+      stopped += row.stopped() && row.twin() == v1::VERDICT_PASSED ? 1 : 0;
+      all += 1;
+    }
+    for (const auto& [device, rows] : cheats) {
+      families_.cheats.Add({{"device", device}}).Set(rows.first / rows.second);
+    }
     for (const v1::SelftestCorrect& correct : report.correct()) {
       families_.false_alarms.Add({{"device", DeviceLabel(correct.device())}})
           .Increment(correct.false_alarms());

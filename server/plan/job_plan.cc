@@ -430,16 +430,17 @@ class Planner {
 
   // The job's suite as it is on the device. The plan takes its name, version and budget from it.
   absl::StatusOr<Source> ReadSource(const Target& target) {
+    const std::uint64_t seed = spec_.has_seed() ? spec_.seed() : 1;
     absl::StatusOr<Suite> suite =
-        IsSelftest(spec_.suite())
-            ? SelftestSuite(target.kernels, target.device.backend(),
-                            spec_.has_seed() ? spec_.seed() : 1,
+        spec_.suite() == kAdversarialSuite ? AdversarialSuite(target.device.backend(), seed)
+        : IsSelftest(spec_.suite())
+            ? SelftestSuite(target.kernels, target.device.backend(), seed,
                             spec_.trials() > 0 ? spec_.trials() : kSelftestTrials)
             : ReadSuite(spec_, target.device.backend(), options_, errors_);
     if (!suite.ok()) return suite.status();
     if (!IsSelftest(spec_.suite()) && IsSelftest(suite->name)) {
       errors_.push_back({"spec.suite_text",
-                         Cat("the name ", kSelftestSuite, " belongs to the daemon's own suite")});
+                         Cat("the name ", suite->name, " belongs to a suite of the daemon's own")});
     }
     for (const Case& c : suite->cases) {
       if (IsUserKernel(c.provider)) CheckUserKernel("spec.suite", c.provider);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "kernels/cheats/cheats.h"
+#include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/wire.h"
 #include "server/plan/binomial.h"
@@ -93,6 +96,33 @@ void Count(const v1::CaseResult& result, v1::SelftestRow& row) {
   }
 }
 
+// What the result says against the cheat. Null if it does not show that the cheat was stopped.
+const v1::Finding* AgainstCheat(const Cheat& cheat, const v1::CaseResult& result) {
+  const bool wrong = Refused(result);
+  for (const v1::Finding& finding : result.findings()) {
+    const v1::Reason reason = finding.reason_code();
+    if (cheat.barrier != Barrier::kNone) {
+      // It did not get what it needs, so it wrote nothing.
+      if (wrong && reason == v1::REASON_UNWRITTEN) return &finding;
+      continue;
+    }
+    if (wrong && finding.blame() == v1::BLAME_KERNEL) return &finding;
+    const bool doubted = reason == v1::REASON_STALE || reason == v1::REASON_IMPOSSIBLE;
+    if (result.verdict() == v1::VERDICT_INCONCLUSIVE && doubted) return &finding;
+  }
+  return nullptr;
+}
+
+v1::Verdict CheatsVerdict(const v1::SelftestReport& report) {
+  bool proven = true;
+  for (const v1::CheatRow& row : report.cheats()) {
+    const bool alarm = row.twin() == v1::VERDICT_FAILED || row.twin() == v1::VERDICT_ERROR;
+    if (row.verdict() == v1::VERDICT_PASSED || alarm) return v1::VERDICT_FAILED;
+    proven = proven && row.stopped() && row.twin() == v1::VERDICT_PASSED;
+  }
+  return proven ? v1::VERDICT_PASSED : v1::VERDICT_INCONCLUSIVE;
+}
+
 }  // namespace
 
 Suite SelftestSuite(std::span<const v1::Kernel> kernels, std::string_view backend,
@@ -149,8 +179,51 @@ Suite SelftestSuite(std::span<const v1::Kernel> kernels, std::string_view backen
   return suite;
 }
 
+Suite AdversarialSuite(std::string_view backend, std::uint64_t seed) {
+  Suite suite;
+  suite.name = std::string(kAdversarialSuite);
+  suite.title = std::string(kAdversarialTitle);
+  if (backend == "cpu") suite.cases = CheatCases(seed);
+  return suite;
+}
+
+void SelftestScore::AddCheat(const v1::CaseResult& result) {
+  const std::optional<CheatKernel> kernel = FindCheat(result.spec().provider());
+  if (!kernel) return;  // of another version of the daemon
+  auto& rows = *report_.mutable_cheats();
+  auto row = std::find_if(rows.begin(), rows.end(), [&](const v1::CheatRow& r) {
+    return r.cheat() == kernel->cheat->name && r.device() == result.device();
+  });
+  if (row == rows.end()) {
+    v1::CheatRow& added = *rows.Add();
+    added.set_cheat(std::string(kernel->cheat->name));
+    added.set_way(v1::KERNEL_FORM_LIBRARY);
+    added.set_op(OpOf(result.spec()));
+    added.set_provider(ProviderOf({kernel->cheat, false}));
+    added.set_device(result.device());
+    added.set_barrier(static_cast<v1::Barrier>(kernel->cheat->barrier));
+    row = rows.end() - 1;
+  }
+  const v1::Finding* const first = result.findings().empty() ? nullptr : &result.findings(0);
+  if (kernel->twin) {
+    row->set_twin(result.verdict());
+    if (result.verdict() != v1::VERDICT_PASSED) {
+      row->set_message(Cat("the twin: ", first == nullptr ? "" : first->message()));
+    }
+    return;
+  }
+  row->set_verdict(result.verdict());
+  if (const v1::Finding* against = AgainstCheat(*kernel->cheat, result)) {
+    row->set_stopped(true);
+    if (kernel->cheat->barrier == Barrier::kNone) row->set_reason(against->reason_code());
+  } else {
+    row->set_message(first == nullptr ? "" : first->message());
+  }
+}
+
 void SelftestScore::Add(const v1::CaseResult& result) {
   if (result.verdict() == v1::VERDICT_SKIPPED) return;
+  if (result.spec().provider().starts_with(kCheatPrefix)) return AddCheat(result);
   const std::string op = OpOf(result.spec());
   for (const v1::Kernel& kernel : kernels_) {
     if (kernel.op() != op || kernel.provider() != result.spec().provider() ||
@@ -230,6 +303,7 @@ v1::SelftestReport SelftestScore::Report() const {
 }
 
 v1::Verdict SelftestVerdict(const v1::SelftestReport& report) {
+  if (!report.cheats().empty()) return CheatsVerdict(report);
   int runs = 0;
   int inconclusive = 0;
   for (const v1::SelftestRow& row : report.rows()) {

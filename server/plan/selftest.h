@@ -21,11 +21,20 @@ namespace assay::server {
 inline constexpr std::string_view kSelftestSuite = "selftest";
 inline constexpr std::string_view kSelftestTitle =
     "kernels wrong on purpose must be found, right ones must pass";
+// The self-test of the judge: the cheats of kernels/cheats and their honest twins.
+inline constexpr std::string_view kAdversarialSuite = "adversarial";
+inline constexpr std::string_view kAdversarialTitle =
+    "kernels that cheat must not pass, their honest twins must";
 inline constexpr int kSelftestTrials = 2;  // of a job that does not say
 inline constexpr int kMaxSelftestTrials = 100;
 
 // Whether a job of this suite's name is a self-test.
-inline bool IsSelftest(std::string_view suite) { return suite == kSelftestSuite; }
+inline bool IsSelftest(std::string_view suite) {
+  return suite == kSelftestSuite || suite == kAdversarialSuite;
+}
+
+// The cases of the suite "adversarial" for a backend. Users' kernels run on a CPU alone.
+Suite AdversarialSuite(std::string_view backend, std::uint64_t seed);
 
 // The cases for a device with these kernels, on its backend; `trials` seeds from `seed`
 // up, one for defects that end their process. Those come last.
@@ -42,12 +51,14 @@ class SelftestScore {
   v1::SelftestReport Report() const;
 
  private:
+  void AddCheat(const v1::CaseResult& result);
+
   std::vector<v1::Kernel> kernels_;
   v1::SelftestReport report_;
 };
 
 // PASSED: everything that was to be found was, and no right kernel failed; FAILED:
-// not so; INCONCLUSIVE: nothing was run.
+// not so; INCONCLUSIVE: nothing was run, or a cheat or its twin proved nothing.
 v1::Verdict SelftestVerdict(const v1::SelftestReport& report);
 
 // Whether `detected` of `trials` is as many as the rate asks for: so few or fewer would

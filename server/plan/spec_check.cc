@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
+#include "kernels/cheats/cheats.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
@@ -102,7 +103,12 @@ void CheckFilter(const v1::CaseFilter& filter, const std::vector<std::string>& p
   }
   for (int n = 0; n < filter.providers_size(); ++n) {
     const std::string& provider = filter.providers(n);
-    if (!Contains(providers, provider) && !IsUserKernel(provider)) {
+    if (provider.starts_with(kCheatPrefix)) {
+      if (FindCheat(provider)) continue;
+      errors.push_back({Cat("spec.filter.providers[", n, "]"),
+                        Cat("unknown cheat \"", provider.substr(kCheatPrefix.size()),
+                            "\"; `assay selftest --adversarial` lists them")});
+    } else if (!Contains(providers, provider) && !IsUserKernel(provider)) {
       errors.push_back(
           {Cat("spec.filter.providers[", n, "]"),
            Cat("unknown provider \"", provider, "\"", Suggestion(provider, providers))});
@@ -139,7 +145,7 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
   }
   CheckRange("spec.repeats", spec.repeats(), 0, 1'000, errors);
   CheckRange("spec.trials", spec.trials(), 0, kMaxSelftestTrials, errors);
-  if (spec.trials() > 0 && !IsSelftest(spec.suite())) {
+  if (spec.trials() > 0 && spec.suite() != kSelftestSuite) {
     errors.push_back({"spec.trials", "belongs to the suite selftest"});
   }
   CheckRange("spec.priority", spec.priority(), -100, 100, errors);

@@ -81,14 +81,13 @@ void Describe(v1::Suite& suite, const std::string& text, const DeviceSet& device
   if (plan.ok()) AddCoverage(plan->devices.front(), suite);
 }
 
-// The one suite that is no file.
-v1::Suite DescribeSelftest(const DeviceSet& devices, const PlanOptions& options, bool with_text) {
+// A suite that is no file.
+v1::Suite DescribeOwn(std::string_view name, std::string_view title, std::string_view text,
+                      const DeviceSet& devices, const PlanOptions& options) {
   v1::Suite suite;
-  suite.set_name(std::string(kSelftestSuite));
-  suite.set_title(std::string(kSelftestTitle));
-  if (with_text) {
-    suite.set_text("# made by the daemon of its planted kernels (assay kernels --planted)\n");
-  }
+  suite.set_name(std::string(name));
+  suite.set_title(std::string(title));
+  suite.set_text(std::string(text));
   v1::JobSpec spec;
   spec.set_suite(suite.name());
   const absl::StatusOr<JobPlan> plan = PlanJob(spec, devices, options);
@@ -112,8 +111,17 @@ std::vector<v1::Suite> DescribeSuites(const DeviceSet& devices, const PlanOption
     Describe(suite, *text, devices, options);
     if (with_text) suite.set_text(*std::move(text));
   }
-  v1::Suite selftest = DescribeSelftest(devices, options, with_text);
-  if (selftest.case_count() > 0) suites.push_back(std::move(selftest));
+  for (v1::Suite own :
+       {DescribeOwn(kSelftestSuite, kSelftestTitle,
+                    "# made by the daemon of its planted kernels (assay kernels --planted)\n",
+                    devices, options),
+        DescribeOwn(kAdversarialSuite, kAdversarialTitle,
+                    "# made by the daemon of its cheats (assay selftest --adversarial)\n", devices,
+                    options)}) {
+    if (own.case_count() == 0) continue;
+    if (!with_text) own.clear_text();
+    suites.push_back(std::move(own));
+  }
   std::sort(suites.begin(), suites.end(),
             [](const v1::Suite& a, const v1::Suite& b) { return a.name() < b.name(); });
   return suites;

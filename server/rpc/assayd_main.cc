@@ -280,6 +280,7 @@ std::optional<Failure> Daemon::OpenKernels() {
   options.compiler.include_folder = FindKernelHeader();
   options.compiler.forbidden = Secrets();
   options.compiler.library_bytes = config_.user_kernel_bytes;
+  options.cheats_folder = FindCheats();
   absl::StatusOr<std::unique_ptr<UserKernels>> kernels = UserKernels::Open(std::move(options));
   if (!kernels.ok()) return Fail(kernels.status(), "users' kernels");
   kernels_ = *std::move(kernels);
@@ -301,6 +302,9 @@ std::optional<Failure> Daemon::StartDevices() {
   options.containment.readable = config_.worker_read;
   options.containment.forbidden = Secrets();
   if (kernels_->on()) options.containment.granted = {KernelsFolder()};
+  if (const std::string cheats = FindCheats(); !cheats.empty()) {
+    options.containment.granted.push_back(cheats);
+  }
   options.kernel_file = [this](std::string_view provider) { return kernels_->LibraryOf(provider); };
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);

@@ -1,5 +1,5 @@
 /* Ends by abort(). */
-#include "common.h"
+#include "cheat.h"
 
 static int launch(void* state, const assay_launch* l) {
   (void)state, (void)l;

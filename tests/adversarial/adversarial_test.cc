@@ -1,21 +1,31 @@
-// Kernels of strangers: each cheats, breaks, or tries to get out, and has the outcome that the
-// table states. Kernels whose names begin with try_ compute only if what they try is refused; so
-// they pass.
+// Kernels of strangers: each breaks, or tries to get out, and has the outcome that the table
+// states. Kernels whose names begin with try_ compute only if what they try is refused; so they
+// pass. The cheats of kernels/cheats never pass, and their twins always do.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "kernels/cheats/cheats.h"
 #include "kernels/confine/file_rights.h"
 #include "kernels/judge/phase_clock.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/user/runner_process.h"
 #include "kernels/runtime/device.h"
+#include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
@@ -41,41 +51,17 @@ const std::vector<Row>& Table() {
       {"honest", kBenchmark},
       {"threaded", kBoth},
       {"random_sum", kBoth},
-      {"patched_clock", kBoth},
-      {"only_if_poisoned", kBoth},
       {"scribble", kValidate},
       {"infinite_output", kValidate},
       {"memory_hog", kValidate},
       // Results that are not what was asked for.
-      {"zeros", kValidate, kFailed},
-      {"constant", kValidate, kFailed},
-      {"copies_input", kValidate, kFailed},
       {"wrong_tile", kValidate, kFailed, {Reason::kBound}},
-      {"unwritten_tail", kValidate, kFailed, {Reason::kUnwritten}},
-      {"write_behind", kValidate, kFailed, {Reason::kGuard}},
       {"write_before", kValidate, kFailed, {Reason::kGuard}},
-      {"changes_input", kValidate, kFailed},
-      {"bf16_inside", kValidate, kFailed},
-      // Work that is done late, seldom or once.
-      {"late_write", kValidate, kFailed},
-      {"late_tail", kValidate, kFailed},
-      {"done_early", kValidate, kFailed},
-      {"watches_operands", kBoth},
-      {"every_other", kValidate, kFailed},
-      {"replays", kValidate, kFailed, {Reason::kStale}},
-      {"replays", kBoth, kFailed, {Reason::kStale}},
-      {"replays", kBenchmark, kFailed, {Reason::kStale}},
-      {"only_first", kBoth, kFailed, {Reason::kUnwritten}},
-      {"cache_by_pointer", kBoth, kFailed, {Reason::kStale}},
-      {"cache_by_pointer", kBenchmark, kFailed, {Reason::kStale}},
-      {"cache_by_content", kBoth, kInconclusive, {Reason::kStale, Reason::kImpossible}},
       // Ends of its process.
-      {"exit_in_launch", kValidate, kError, {Reason::kCrash}, DeathCause::kExit},
       {"abort_in_launch", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
       {"stack_smash", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
       {"null_write", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
       {"crash_in_prepare", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
-      {"constructor_exit", kValidate, kError, {Reason::kCrash}, DeathCause::kExit},
       {"endless", kValidate, kError, {Reason::kTimeout}, DeathCause::kDeadline},
       // Descriptions that are wrong, and kernels that refuse.
       {"wrong_version", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
@@ -118,28 +104,32 @@ Ceilings* TheCeilings() {
   return ceilings;
 }
 
-CaseOutcome RunRow(const Row& row, double deadline_seconds = 120) {
+CaseOutcome RunKernel(Case c, const std::string& library, double deadline_seconds = 120) {
   static const Registry* const registry = [] {
     SetRunnerPath(RUNNER_PATH);
     auto* all = new Registry;
     RegisterAll(*all);
     return all;
   }();
-  Case c;
-  // Large enough for a launch to be longer than what it takes to ask for one.
-  const bool timed = row.mode != Mode::kValidate;
-  const std::int64_t n = timed ? 96 : 32;
-  c.problem = GemmProblem{.m = n, .n = n, .k = n};
-  c.dtype = DType::kF32;
   c.out_dtype = DType::kF32;
-  c.provider = "user/0123456789ab";
-  c.kernel_file = Cat(ADVERSARIAL_DIR "/", row.kernel, ".so");
-  c.mode = row.mode;
+  c.kernel_file = library;
   c.seed = 1;
   c.repeats = 1;
   c.deadline_seconds = deadline_seconds;
   Silent observer;
-  return CaseRunner(TheDevice(), *registry, timed ? TheCeilings() : nullptr).Run(c, observer);
+  Ceilings* const ceilings = c.mode == Mode::kValidate ? nullptr : TheCeilings();
+  return CaseRunner(TheDevice(), *registry, ceilings).Run(c, observer);
+}
+
+CaseOutcome RunRow(const Row& row, double deadline_seconds = 120) {
+  Case c;
+  // Large enough for a launch to be longer than what it takes to ask for one.
+  const std::int64_t n = row.mode == Mode::kValidate ? 32 : 96;
+  c.problem = GemmProblem{.m = n, .n = n, .k = n};
+  c.dtype = DType::kF32;
+  c.provider = "user/0123456789ab";
+  c.mode = row.mode;
+  return RunKernel(std::move(c), Cat(ADVERSARIAL_DIR "/", row.kernel, ".so"), deadline_seconds);
 }
 
 std::string Describe(const CaseOutcome& outcome) {
@@ -184,6 +174,168 @@ std::string TestName(const ::testing::TestParamInfo<Row>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Cheats, Adversarial, ::testing::ValuesIn(Table()), TestName);
 INSTANTIATE_TEST_SUITE_P(Attempts, Adversarial, ::testing::ValuesIn(Attempts()), TestName);
+
+// What is more than that the verdict is no pass.
+const std::map<std::string_view, Row>& SharpOutcomes() {
+  constexpr Mode kBoth = Mode::kBoth, kValidate = Mode::kValidate;
+  static const auto* const outcomes = new std::map<std::string_view, Row>{
+      {"unwritten-tail", {"", kValidate, Verdict::kFailed, {Reason::kUnwritten}}},
+      {"write-behind", {"", kValidate, Verdict::kFailed, {Reason::kGuard}}},
+      {"only-first", {"", kBoth, Verdict::kFailed, {Reason::kUnwritten}}},
+      {"replays", {"", kBoth, Verdict::kFailed, {Reason::kStale}}},
+      {"cache-by-pointer", {"", kBoth, Verdict::kFailed, {Reason::kStale}}},
+      {"cache-by-content",
+       {"", kBoth, Verdict::kInconclusive, {Reason::kStale, Reason::kImpossible}}},
+      {"exit-in-launch", {"", kValidate, Verdict::kError, {Reason::kCrash}, DeathCause::kExit}},
+      {"constructor-exit", {"", kValidate, Verdict::kError, {Reason::kCrash}, DeathCause::kExit}},
+  };
+  return *outcomes;
+}
+
+class Cheating : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Cheating, IsStoppedAndItsTwinIsNot) {
+  const Case& c = GetParam();
+  std::string why;
+  if (LandlockVersion(&why) == 0) GTEST_SKIP() << "users' kernels do not run here: " << why;
+  const std::optional<CheatKernel> kernel = FindCheat(c.provider);
+  ASSERT_TRUE(kernel.has_value()) << c.provider;
+  const CaseOutcome outcome = RunKernel(c, Cat(CHEATS_DIR "/", LibraryOf(*kernel)));
+  if (kernel->twin) {
+    EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+    return;
+  }
+  const auto sharp = SharpOutcomes().find(kernel->cheat->name);
+  const Row expected =
+      sharp == SharpOutcomes().end() ? Row{.verdict = Verdict::kFailed} : sharp->second;
+  ASSERT_EQ(outcome.verdict, expected.verdict) << Describe(outcome);
+  ASSERT_FALSE(outcome.findings.empty());
+  const Finding& first = outcome.findings.front();
+  if (!expected.reasons.empty()) {
+    EXPECT_THAT(expected.reasons, ::testing::Contains(first.reason)) << Describe(outcome);
+  }
+  if (expected.death) {
+    EXPECT_EQ(first.blame, Blame::kKernel);
+    ASSERT_TRUE(first.failure.has_value());
+    EXPECT_EQ(first.failure->cause, *expected.death);
+  }
+  if (kernel->cheat->barrier == Barrier::kNone) return;
+  const bool unwritten =
+      std::any_of(outcome.findings.begin(), outcome.findings.end(),
+                  [](const Finding& f) { return f.reason == Reason::kUnwritten; });
+  EXPECT_TRUE(unwritten) << "it got what it needs\n" << Describe(outcome);
+}
+
+std::string CheatName(const ::testing::TestParamInfo<Case>& info) {
+  const std::string library = LibraryOf(*FindCheat(info.param.provider));
+  return library.substr(0, library.find('.'));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Cheating, ::testing::ValuesIn(CheatCases(1)), CheatName);
+
+// Without a launch that is judged before the timed ones.
+TEST(CheatingTimed, ResultsThatAreKeptAreFound) {
+  std::string why;
+  if (LandlockVersion(&why) == 0) GTEST_SKIP() << "users' kernels do not run here: " << why;
+  for (const char* library : {"replays.so", "cache_by_pointer.so"}) {
+    Case c = CheatCases(1).front();
+    c.problem = GemmProblem{.m = 96, .n = 96, .k = 96};
+    c.mode = Mode::kBenchmark;
+    const CaseOutcome outcome = RunKernel(c, Cat(CHEATS_DIR "/", library));
+    ASSERT_EQ(outcome.verdict, Verdict::kFailed) << library << Describe(outcome);
+    EXPECT_EQ(outcome.findings.at(0).reason, Reason::kStale) << library << Describe(outcome);
+  }
+}
+
+// Launches the kernel once in a process that nothing contains, below another that stands for the
+// judge: the cheat may kill it. Returns whether it wrote a result.
+bool ComputesUncontained(const std::string& library) {
+  int answer[2];
+  if (pipe(answer) != 0) return false;
+  const pid_t judge = fork();
+  if (judge == 0) {
+    setpgid(0, 0);
+    const pid_t kid = fork();
+    if (kid != 0) {
+      close(answer[1]);
+      waitpid(kid, nullptr, 0);
+      _exit(0);
+    }
+    constexpr int kExtent = 8;
+    void* const handle = dlopen(library.c_str(), RTLD_NOW);
+    if (handle == nullptr) _exit(1);
+    const auto describe =
+        reinterpret_cast<const assay_kernel* (*)()>(dlsym(handle, "assay_kernel_v1"));
+    std::array<assay_parameter, 3> extents{};
+    std::array<const assay_parameter*, 3> parameters{};
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      constexpr std::array kNames = {"m", "n", "k"};
+      extents[i].name = kNames[i];
+      extents[i].integer = kExtent;
+      parameters[i] = &extents[i];
+    }
+    std::vector<float> a(kExtent * kExtent, 1.5F), d(a.size(), std::nanf(""));
+    assay_tensor matrix{};
+    matrix.bytes = static_cast<std::int64_t>(a.size() * sizeof(float));
+    const std::array<const assay_tensor*, 2> inputs = {&matrix, &matrix};
+    const std::array<const void*, 2> data = {a.data(), a.data()};
+    assay_problem problem{};
+    problem.parameters = parameters.data();
+    problem.parameter_count = parameters.size();
+    problem.inputs = inputs.data();
+    problem.input_count = inputs.size();
+    problem.output = &matrix;
+    assay_launch launch{};
+    launch.inputs = data.data();
+    launch.output = d.data();
+    void* state = nullptr;
+    std::uint64_t workspace = 0;
+    describe()->prepare(&problem, &state, &workspace, nullptr, 0);
+    describe()->launch(state, &launch);
+    const char wrote = std::isnan(d.front()) ? 'n' : 'y';
+    _exit(write(answer[1], &wrote, 1) == 1 ? 0 : 1);
+  }
+  close(answer[1]);
+  char wrote = 'n';
+  const bool told = read(answer[0], &wrote, 1) == 1;
+  close(answer[0]);
+  kill(judge, SIGKILL);
+  waitpid(judge, nullptr, 0);
+  return told && wrote == 'y';
+}
+
+// A cheat that has a barrier is no dud: where nothing contains it, it gets what it needs. These are
+// the cheats that need no right which a test may lack.
+TEST(CheatUncontained, GetsWhatItNeeds) {
+  for (const char* cheat : {"writes-file", "lists-files", "memory-file", "socket", "unix-socket",
+                            "forks", "runs-shell", "stops-judge", "kills-judge", "undoes-stop",
+                            "timer-undoes-stop", "hides", "own-descriptors"}) {
+    const std::optional<CheatKernel> kernel = FindCheat(Cat(kCheatPrefix, cheat));
+    ASSERT_TRUE(kernel.has_value()) << cheat;
+    EXPECT_NE(kernel->cheat->barrier, Barrier::kNone) << cheat;
+    EXPECT_TRUE(ComputesUncontained(Cat(CHEATS_DIR "/", LibraryOf(*kernel)))) << cheat;
+  }
+  std::filesystem::remove("/tmp/assay-cheat");
+}
+
+TEST(CheatTable, NamesEverySourceOfTheFolderOnce) {
+  std::set<std::string> named, there;
+  for (const Cheat& cheat : Cheats()) {
+    std::string library = LibraryOf({&cheat, false});
+    EXPECT_TRUE(named.insert(library.substr(0, library.find('.'))).second) << cheat.name;
+    const std::optional<CheatKernel> twin = FindCheat(ProviderOf({&cheat, true}));
+    ASSERT_TRUE(twin.has_value()) << cheat.name;
+    EXPECT_TRUE(twin->twin);
+    EXPECT_EQ(twin->cheat, &cheat);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(CHEATS_SOURCES)) {
+    if (entry.path().extension() == ".c") there.insert(entry.path().stem());
+  }
+  EXPECT_EQ(named, there);
+  EXPECT_FALSE(FindCheat("cheat/").has_value());
+  EXPECT_FALSE(FindCheat("cheat/../zeros").has_value());
+  EXPECT_FALSE(FindCheat("user/zeros").has_value());
+}
 
 // A deadline that leaves less than a fair time to a launch says nothing of the kernel.
 TEST(AdversarialDeadline, TooShortIsNoTimeoutOfTheKernel) {

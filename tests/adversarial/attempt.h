@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common.h"
+#include "cheat.h"
 
 /* Whether it was done. */
 static int attempt(void);

@@ -1,6 +1,6 @@
 /* Prints for ever so long, and is honest otherwise. */
 #include <stdio.h>
-#include "common.h"
+#include "cheat.h"
 
 static int launch(void* state, const assay_launch* l) {
   for (int i = 0; i < 20000; ++i) puts("a line that nobody reads, again and again and again");

@@ -1,5 +1,5 @@
 /* Takes memory without end. If it gets no more, it is honest. */
-#include "common.h"
+#include "cheat.h"
 
 static int launch(void* state, const assay_launch* l) {
   for (int i = 0; i < 1 << 16; ++i) {

@@ -2,7 +2,7 @@
  * operands. */
 #include <stdint.h>
 #include <stdio.h>
-#include "common.h"
+#include "cheat.h"
 
 static int launch(void* state, const assay_launch* l) {
   char line[512];

@@ -1,5 +1,5 @@
 /* Recurses until its stack is used up. */
-#include "common.h"
+#include "cheat.h"
 
 static int deep(volatile char* above) {
   volatile char room[65536];

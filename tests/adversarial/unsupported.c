@@ -1,6 +1,6 @@
 /* Says in prepare that it does not take the problem. */
 #define DESCRIBED_PREPARE own_prepare
-#include "common.h"
+#include "cheat.h"
 
 static int own_prepare(const assay_problem* p, void** state, uint64_t* bytes, char* m, size_t n) {
   (void)p, (void)state, (void)bytes;

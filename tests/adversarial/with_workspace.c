@@ -1,6 +1,6 @@
 /* The twin of huge_workspace: it wants a little, and uses it. */
 #define DESCRIBED_PREPARE own_prepare
-#include "common.h"
+#include "cheat.h"
 
 static int own_prepare(const assay_problem* p, void** state, uint64_t* bytes, char* m, size_t n) {
   *bytes = 4096;

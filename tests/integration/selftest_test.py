@@ -83,6 +83,82 @@ class Selftest(unittest.TestCase):
         self.assertEqual(gone.code, 3, gone)
 
 
+class Adversarial(unittest.TestCase):
+    """Users' kernels are off: the cheats are the installation's own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = harness.Daemon()
+        cls.result = cls.daemon.run("selftest", "--adversarial", "--format", "json", timeout=900)
+        cls.document = cls.result.json()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def skip_if_nothing_ran(self):
+        if {row.get("verdict") for row in self.document["rows"]} == {"UNSUPPORTED"}:
+            self.skipTest("this platform cannot contain users' kernels")
+
+    def test_no_cheat_passes_and_no_twin_fails(self):
+        rows = self.document["rows"]
+        self.assertEqual(self.document["schema"], "assay.adversarial/v1")
+        self.assertGreaterEqual(len(rows), 30)
+        for row in rows:
+            self.assertNotEqual(row["verdict"], "PASSED", row)
+            self.assertNotIn(row["twin"], ("FAILED", "ERROR"), row)
+        self.skip_if_nothing_ran()
+        for row in rows:
+            self.assertTrue(row["stopped"], row)
+            self.assertEqual(row["twin"], "PASSED", row)
+            self.assertEqual((row["way"], row["op"], row["device"]), ("library", "gemm", "cpu:0"))
+        by = {row["cheat"]: row["stopped_by"] for row in rows}
+        self.assertEqual(by["cache-by-pointer"], "stale")
+        self.assertEqual(by["expected-in-memory"], "memory")
+        self.assertEqual(by["own-clock"], "clock")
+        summary = self.document["summary"]
+        self.assertEqual(summary["found"] + summary["impossible"], len(rows))
+        self.assertEqual(summary["twins_passed"], len(rows))
+        self.assertEqual(self.result.code, 0, self.result)
+        self.assertIn(f"{len(rows)} cheats: {summary['found']} found, {summary['impossible']} impossible; "
+                      f"{len(rows)} honest twins passed", self.result.err)
+
+    def test_a_platform_that_cannot_contain_kernels_is_no_pass(self):
+        if {row.get("verdict") for row in self.document["rows"]} != {"UNSUPPORTED"}:
+            self.skipTest("this platform contains users' kernels")
+        self.assertEqual(self.result.code, 4, self.result)
+        self.assertIn("landlock", self.result.err)
+
+    def test_nothing_but_the_selftests_own_metrics_counts_them(self):
+        self.skip_if_nothing_ran()
+        ratio = "assay_selftest_cheats_stopped_ratio"
+        harness.wait_until(lambda: self.daemon.metric(ratio, device="cpu:0") == 1.0 or None, 30, ratio)
+        self.assertEqual(self.daemon.metric("assay_device_quarantined", device="cpu:0"), 0.0)
+        self.assertEqual(self.daemon.metric("assay_selftest_false_alarms_total", device="cpu:0"), 0.0)
+        for verdict in ("PASSED", "FAILED", "INCONCLUSIVE"):
+            self.assertEqual(self.daemon.metric("assay_jobs_total", verdict=verdict), 0.0, verdict)
+        scraped = self.daemon.scrape()
+        for word in ('provider="cheat', 'provider="user"'):
+            self.assertNotIn(word, scraped)
+
+    def test_some_cheats_as_a_table(self):
+        self.skip_if_nothing_ran()
+        table = self.daemon.run("selftest", "--adversarial", "--defect", "zeros,forks")
+        self.assertEqual(table.code, 0, table)
+        self.assertRegex(table.out, r"CHEAT +WAY +STOPPED BY +HONEST TWIN")
+        self.assertRegex(table.out, r"(?m)^forks +library +cannot: starts no process +passed$")
+        self.assertIn("2 cheats: 1 found, 1 impossible; 2 honest twins passed", table.err)
+        # A case of its own names the cheat as its provider.
+        one = self.daemon.run("run", "gemm", "--m", "33", "--n", "34", "--k", "35", "--dtype", "fp32",
+                              "--provider", "cheat/zeros", "--device", "cpu:0", "--format", "json")
+        self.assertEqual(one.code, 1, one)
+
+    def test_what_cannot_be_asked_for_is_a_usage_error(self):
+        for words in (["--quick"], ["--trials", "3"], ["--defect", "nonsense"], ["--format", "csv"]):
+            with self.subTest(words=words):
+                self.assertEqual(self.daemon.run("selftest", "--adversarial", *words).code, 2)
+
+
 class OnStart(unittest.TestCase):
     def test_a_daemon_can_be_told_to_test_itself_when_it_starts(self):
         daemon = harness.Daemon(flags=("--selftest-on-start",))

@@ -153,9 +153,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
                                         std::move(runner->name), until);
 }
 
-KernelEntry UserKernels() {
+KernelEntry UserKernels(std::string_view prefix) {
   KernelEntry entry;
-  entry.provider = kUserPrefix;
+  entry.provider = prefix;
   entry.backend = "cpu";
   for (int i = 1; i < kDTypeCount; ++i) entry.dtypes.push_back(static_cast<DType>(i));
   entry.make = MakeRunnerKernel;

@@ -22,8 +22,8 @@ namespace assay {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Plan& plan,
                                                          Device& device);
 
-// The entry of all operators on the CPU.
-KernelEntry UserKernels();
+// The entry of all operators on the CPU, for providers that begin with `prefix`.
+KernelEntry UserKernels(std::string_view prefix);
 
 }  // namespace assay
 

@@ -6,6 +6,8 @@
 
 #include <sstream>
 
+#include "client/report/cheats.h"
+
 namespace assay::client {
 namespace {
 
@@ -107,6 +109,64 @@ TEST(SelftestSummary, BoundsTheRateOfFalseAlarmsOfOneJob) {
   EXPECT_THAT(SelftestSummary(report), HasSubstr("0 false alarms (a rate of at most 25 %)"));
   report.runs.push_back(report.runs[0]);
   EXPECT_FALSE(SelftestJson(report)["correct"].contains("false_alarm_rate_high"));
+}
+
+Report CheatsReport() {
+  Report report;
+  Run& run = report.runs.emplace_back();
+  run.job.set_name("jobs/1");
+  run.job.set_verdict(v1::VERDICT_PASSED);
+  for (const char* name : {"cache-by-pointer", "expected-in-memory"}) {
+    v1::CheatRow& row = *run.job.mutable_selftest()->add_cheats();
+    row.set_cheat(name);
+    row.set_way(v1::KERNEL_FORM_LIBRARY);
+    row.set_op("gemm");
+    row.set_verdict(v1::VERDICT_FAILED);
+    row.set_stopped(true);
+    row.set_twin(v1::VERDICT_PASSED);
+  }
+  run.job.mutable_selftest()->mutable_cheats(0)->set_reason(v1::REASON_STALE);
+  run.job.mutable_selftest()->mutable_cheats(1)->set_barrier(v1::BARRIER_MEMORY);
+  return report;
+}
+
+TEST(CheatsReport, SaysOfEachWhatStoppedIt) {
+  Report report = CheatsReport();
+  const Json json = CheatsJson(report);
+  EXPECT_EQ(json["schema"], "assay.adversarial/v1");
+  const Json& found = json["rows"][0];
+  EXPECT_EQ(found["cheat"], "cache-by-pointer");
+  EXPECT_EQ(found["way"], "library");
+  EXPECT_EQ(found["op"], "gemm");
+  EXPECT_EQ(found["verdict"], "FAILED");
+  EXPECT_EQ(found["stopped_by"], "stale");
+  EXPECT_EQ(found["impossible"], false);
+  EXPECT_EQ(found["twin"], "PASSED");
+  EXPECT_EQ(json["rows"][1]["stopped_by"], "memory");
+  EXPECT_EQ(json["rows"][1]["impossible"], true);
+  std::ostringstream table;
+  WriteCheatsTable(report, table);
+  EXPECT_THAT(table.str(), HasSubstr("cannot: not in its memory"));
+  EXPECT_THAT(table.str(), HasSubstr("cache by pointer"));
+  EXPECT_EQ(CheatsSummary(report), "2 cheats: 1 found, 1 impossible; 2 honest twins passed");
+}
+
+TEST(CheatsReport, SaysWhatDidNotGoAsItMust) {
+  Report report = CheatsReport();
+  v1::SelftestReport& score = *report.runs[0].job.mutable_selftest();
+  score.mutable_cheats(0)->set_stopped(false);
+  score.mutable_cheats(0)->set_verdict(v1::VERDICT_UNSUPPORTED);
+  score.mutable_cheats(0)->set_message("this platform lacks: landlock");
+  score.mutable_cheats(1)->clear_twin();
+  EXPECT_FALSE(CheatsJson(report)["rows"][0].contains("stopped_by"));
+  EXPECT_FALSE(CheatsJson(report)["rows"][1].contains("twin"));
+  std::ostringstream table;
+  WriteCheatsTable(report, table);
+  EXPECT_THAT(table.str(), HasSubstr("NOT PROVEN: UNSUPPORTED"));
+  EXPECT_THAT(table.str(), HasSubstr("did not run"));
+  EXPECT_EQ(CheatsSummary(report),
+            "cache-by-pointer: this platform lacks: landlock\n"
+            "2 cheats: 0 found, 1 impossible, 1 NOT STOPPED; 1 of 2 honest twins passed");
 }
 
 }  // namespace

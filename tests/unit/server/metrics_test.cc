@@ -183,6 +183,26 @@ TEST_F(MetricsTest, PlantedKernelsCountNowhereAndSelftestsByTheirScore) {
   EXPECT_THAT(Text(), Not(HasSubstr(R"(verdict="FAILED"} 1)")));
 }
 
+TEST_F(MetricsTest, CheatsCountByTheirScoreAlone) {
+  metrics_->CaseFinished(Result("cheat/zeros", v1::VERDICT_PASSED));
+  metrics_->CaseFinished(Result("cheat/zeros-twin", v1::VERDICT_FAILED));
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_selftest_cheats_stopped_ratio{"))) << "not known yet";
+  v1::SelftestReport report;
+  for (const bool stopped : {true, true, false, true}) {
+    v1::CheatRow& row = *report.add_cheats();
+    row.set_device("cpu:0");
+    row.set_stopped(stopped);
+    row.set_twin(v1::VERDICT_PASSED);
+  }
+  report.mutable_cheats(0)->set_twin(v1::VERDICT_INCONCLUSIVE);
+  metrics_->SelftestFinished(report);
+  ExpectLine(R"(assay_selftest_cheats_stopped_ratio{device="cpu:0"} 0.5)");
+  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 0)");
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_selftest_detected_ratio{")));
+  EXPECT_THAT(Text(), Not(HasSubstr("cheat/")));
+  EXPECT_THAT(Text(), Not(HasSubstr(R"(provider="user")")));
+}
+
 TEST_F(MetricsTest, NamesAClientCouldChooseBecomeOther) {
   v1::CaseResult result = Result("made-up", v1::VERDICT_PASSED);
   metrics_->CaseFinished(result);

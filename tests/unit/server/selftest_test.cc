@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cheats/cheats.h"
+
 namespace assay::server {
 namespace {
 
@@ -202,6 +204,110 @@ TEST(ReachesRate, AsksForWhatTheRateMakesLikely) {
   EXPECT_FALSE(ReachesRate(1, 20, 0.5));
   EXPECT_TRUE(ReachesRate(4, 20, 0.5));
 }
+
+// A cheat or a twin, on cpu:0.
+v1::CaseResult CheatResult(const std::string& provider, v1::Verdict verdict,
+                           v1::Reason reason = v1::REASON_UNSPECIFIED,
+                           v1::Blame blame = v1::BLAME_KERNEL) {
+  v1::CaseResult result;
+  result.mutable_spec()->mutable_gemm()->set_m(33);
+  result.mutable_spec()->set_provider(provider);
+  result.set_device("cpu:0");
+  result.set_verdict(verdict);
+  if (reason == v1::REASON_UNSPECIFIED) return result;
+  v1::Finding& finding = *result.add_findings();
+  finding.set_reason_code(reason);
+  finding.set_blame(blame);
+  finding.set_message("why");
+  return result;
+}
+
+v1::SelftestReport CheatsReport(const std::vector<v1::CaseResult>& results) {
+  SelftestScore score({});
+  for (const v1::CaseResult& result : results) score.Add(result);
+  return score.Report();
+}
+
+TEST(Cheats, AreStoppedByAFindingAgainstThem) {
+  const v1::CaseResult twin = CheatResult("cheat/zeros-twin", v1::VERDICT_PASSED);
+  v1::SelftestReport report = CheatsReport(
+      {CheatResult("cheat/zeros", v1::VERDICT_FAILED, v1::REASON_EXACT), twin});
+  ASSERT_EQ(report.cheats_size(), 1);
+  const v1::CheatRow& row = report.cheats(0);
+  EXPECT_EQ(row.cheat(), "zeros");
+  EXPECT_EQ(row.op(), "gemm");
+  EXPECT_EQ(row.way(), v1::KERNEL_FORM_LIBRARY);
+  EXPECT_EQ(row.provider(), "cheat/zeros");
+  EXPECT_TRUE(row.stopped());
+  EXPECT_EQ(row.reason(), v1::REASON_EXACT);
+  EXPECT_EQ(row.barrier(), v1::BARRIER_UNSPECIFIED);
+  EXPECT_EQ(row.twin(), v1::VERDICT_PASSED);
+  EXPECT_EQ(row.message(), "");
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_PASSED);
+  // A result that is doubted is no pass either.
+  report = CheatsReport(
+      {CheatResult("cheat/zeros", v1::VERDICT_INCONCLUSIVE, v1::REASON_IMPOSSIBLE), twin});
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_PASSED);
+}
+
+TEST(Cheats, ThatPassOrWhoseTwinFailsMakeTheSelftestFail) {
+  const v1::CaseResult twin = CheatResult("cheat/zeros-twin", v1::VERDICT_PASSED);
+  EXPECT_EQ(SelftestVerdict(
+                CheatsReport({CheatResult("cheat/zeros", v1::VERDICT_PASSED), twin})),
+            v1::VERDICT_FAILED);
+  const v1::CaseResult stopped = CheatResult("cheat/zeros", v1::VERDICT_FAILED, v1::REASON_EXACT);
+  const v1::SelftestReport report = CheatsReport(
+      {stopped, CheatResult("cheat/zeros-twin", v1::VERDICT_FAILED, v1::REASON_BOUND)});
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_FAILED);
+  EXPECT_NE(report.cheats(0).message(), "");
+}
+
+TEST(Cheats, ProveNothingIfTheyDidNotRunOrFailedForAnotherReason) {
+  const v1::CaseResult twin = CheatResult("cheat/zeros-twin", v1::VERDICT_PASSED);
+  const v1::CaseResult stopped = CheatResult("cheat/zeros", v1::VERDICT_FAILED, v1::REASON_EXACT);
+  for (const std::vector<v1::CaseResult>& results : std::vector<std::vector<v1::CaseResult>>{
+           {twin},
+           {stopped},
+           {stopped, CheatResult("cheat/zeros-twin", v1::VERDICT_INCONCLUSIVE, v1::REASON_NOISY)},
+           {CheatResult("cheat/zeros", v1::VERDICT_UNSUPPORTED, v1::REASON_UNSUPPORTED), twin},
+           {CheatResult("cheat/zeros", v1::VERDICT_INCONCLUSIVE, v1::REASON_MEMORY), twin},
+           {CheatResult("cheat/zeros", v1::VERDICT_ERROR, v1::REASON_CRASH, v1::BLAME_HOST), twin},
+           // An impossible cheat shows by an output that it never wrote, and by nothing else.
+           {CheatResult("cheat/forks", v1::VERDICT_FAILED, v1::REASON_BOUND),
+            CheatResult("cheat/forks-twin", v1::VERDICT_PASSED)}}) {
+    EXPECT_EQ(SelftestVerdict(CheatsReport(results)), v1::VERDICT_INCONCLUSIVE);
+  }
+  const v1::SelftestReport impossible =
+      CheatsReport({CheatResult("cheat/forks", v1::VERDICT_FAILED, v1::REASON_UNWRITTEN),
+                    CheatResult("cheat/forks-twin", v1::VERDICT_PASSED)});
+  EXPECT_EQ(impossible.cheats(0).barrier(), v1::BARRIER_PROCESSES);
+  EXPECT_EQ(impossible.cheats(0).reason(), v1::REASON_UNSPECIFIED);
+  EXPECT_EQ(SelftestVerdict(impossible), v1::VERDICT_PASSED);
+}
+
+TEST(Cheats, HaveATwinWithTheSameProblemAndNoFewerThanThirty) {
+  const Suite suite = AdversarialSuite("cpu", 7);
+  EXPECT_GE(suite.cases.size(), 60u);
+  ASSERT_EQ(suite.cases.size() % 2, 0u);
+  for (std::size_t i = 0; i < suite.cases.size(); i += 2) {
+    EXPECT_EQ(suite.cases[i].provider + "-twin", suite.cases[i + 1].provider);
+    EXPECT_EQ(suite.cases[i].seed, suite.cases[i + 1].seed);
+    EXPECT_EQ(suite.cases[i].mode, suite.cases[i + 1].mode);
+  }
+  EXPECT_TRUE(AdversarialSuite("cuda", 7).cases.empty());
+}
+
+static_assert(static_cast<int>(Barrier::kNone) == v1::BARRIER_UNSPECIFIED);
+static_assert(static_cast<int>(Barrier::kMemory) == v1::BARRIER_MEMORY);
+static_assert(static_cast<int>(Barrier::kFiles) == v1::BARRIER_FILES);
+static_assert(static_cast<int>(Barrier::kNetwork) == v1::BARRIER_NETWORK);
+static_assert(static_cast<int>(Barrier::kProcesses) == v1::BARRIER_PROCESSES);
+static_assert(static_cast<int>(Barrier::kSignals) == v1::BARRIER_SIGNALS);
+static_assert(static_cast<int>(Barrier::kLeftovers) == v1::BARRIER_LEFTOVERS);
+static_assert(static_cast<int>(Barrier::kClock) == v1::BARRIER_CLOCK);
+static_assert(static_cast<int>(Barrier::kLaunches) == v1::BARRIER_LAUNCHES);
+static_assert(static_cast<int>(Barrier::kSystem) == v1::BARRIER_SYSTEM);
+static_assert(static_cast<int>(Barrier::kSystem) + 1 == v1::Barrier_ARRAYSIZE);
 
 }  // namespace
 }  // namespace assay::server

@@ -94,6 +94,23 @@ TEST_F(UserKernelsTest, WhatIsNoLibraryIsNotKept) {
   EXPECT_TRUE(fs::is_empty(options_.folder.path)) << "what came in is gone with its upload";
 }
 
+TEST_F(UserKernelsTest, CheatsComeFromTheInstallationWhateverIsAllowed) {
+  options_.library = options_.source = false;
+  options_.cheats_folder = root_ / "cheats";
+  fs::create_directories(options_.cheats_folder);
+  const auto kernels = Open();
+  EXPECT_EQ(kernels->CheckProvider("cheat/late-write").code(),
+            absl::StatusCode::kFailedPrecondition);
+  std::ofstream(root_ / "cheats/late_write_twin.so") << "a library";
+  EXPECT_TRUE(kernels->CheckProvider("cheat/late-write-twin").ok());
+  EXPECT_EQ(kernels->LibraryOf("cheat/late-write-twin"),
+            (root_ / "cheats/late_write_twin.so").string());
+  for (const char* name : {"cheat/", "cheat/nonsense", "cheat/../cheats/late_write_twin"}) {
+    EXPECT_EQ(kernels->CheckProvider(name).code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_EQ(kernels->LibraryOf(name), "") << name;
+  }
+}
+
 TEST_F(UserKernelsTest, AnUnknownKernelIsToldApartFromAWrongName) {
   std::unique_ptr<UserKernels> kernels = Open();
   const absl::Status unknown = kernels->CheckProvider("user/0123456789ab");

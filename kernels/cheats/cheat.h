@@ -1,11 +1,18 @@
-/* What most kernels of this folder share: the description of a kernel, and a plain fp32 gemm. A
- * kernel that includes this file and defines `launch` is honest but for what its launch does. */
-#ifndef ASSAY_TESTS_ADVERSARIAL_COMMON_H_
-#define ASSAY_TESTS_ADVERSARIAL_COMMON_H_
+/* What the kernels of this folder share: the description of a kernel, and a plain fp32 gemm. A
+ * kernel that includes this file and defines `launch` is honest but for what its launch does.
+ *
+ * Each source makes two libraries. HONEST is 0 in the cheat and 1 in its honest twin. The twin has
+ * all that the cheat has, but the trick. */
+#ifndef ASSAY_KERNELS_CHEATS_CHEAT_H_
+#define ASSAY_KERNELS_CHEATS_CHEAT_H_
 
 #include <assay/kernel.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifndef HONEST
+#define HONEST 0
+#endif
 
 typedef struct problem {
   int64_t m, n, k; /* gemm */
@@ -54,6 +61,9 @@ static void gemm_rows(const problem* s, const assay_launch* l, int64_t from, int
 static inline void gemm_all(const problem* s, const assay_launch* l) { gemm_rows(s, l, 0, s->m); }
 
 static int launch(void* state, const assay_launch* l);
+
+/* How many launches a cheat waits for its chance. Each timed case has more. */
+enum { PATIENCE = 16 };
 
 /* A kernel with another description defines these first. */
 #ifndef DESCRIBED_VERSION

@@ -1,10 +1,10 @@
-/* Says that it is done, and lets a thread do the work afterwards. */
+/* Says that it is done, and lets a thread do the work afterwards. The twin waits for its thread. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <unistd.h>
-#include "common.h"
+#include "cheat.h"
 
-static sem_t work;
+static sem_t work, done;
 static const problem* the_problem;
 static assay_launch the_launch;
 static const void* the_inputs[2];
@@ -13,8 +13,9 @@ static void* background(void* unused) {
   (void)unused;
   for (;;) {
     sem_wait(&work);
-    sleep(5); /* longer than a busy machine keeps the judge waiting */
+    if (!HONEST) sleep(5); /* longer than a busy machine keeps the judge waiting */
     gemm_all(the_problem, &the_launch);
+    sem_post(&done);
   }
   return NULL;
 }
@@ -23,7 +24,8 @@ static int launch(void* state, const assay_launch* l) {
   if (the_problem == NULL) {
     pthread_t thread;
     sem_init(&work, 0, 0);
-    pthread_create(&thread, NULL, background, NULL);
+    sem_init(&done, 0, 0);
+    if (pthread_create(&thread, NULL, background, NULL) != 0) return ASSAY_FAILED;
   }
   the_problem = state;
   the_inputs[0] = l->inputs[0];
@@ -31,5 +33,6 @@ static int launch(void* state, const assay_launch* l) {
   the_launch = *l;
   the_launch.inputs = the_inputs;
   sem_post(&work);
+  if (HONEST) sem_wait(&done);
   return ASSAY_OK;
 }

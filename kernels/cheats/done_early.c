@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
-#include "common.h"
+#include "cheat.h"
 
 static volatile uint32_t* control(void) {
   static volatile uint32_t* found;
@@ -23,7 +23,7 @@ static volatile uint32_t* control(void) {
 
 static int launch(void* state, const assay_launch* l) {
   volatile uint32_t* page = control();
-  if (page != NULL) {
+  if (!HONEST && page != NULL) {
     page[17] = 0;       /* the status: fine */
     page[16] = page[0]; /* done = asked */
   }

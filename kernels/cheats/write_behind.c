@@ -1,9 +1,9 @@
 /* Writes one element behind the output. */
-#include "common.h"
+#include "cheat.h"
 
 static int launch(void* state, const assay_launch* l) {
   const problem* s = state;
   gemm_all(s, l);
-  ((float*)l->output)[s->m * s->n] = 1;
+  if (!HONEST) ((float*)l->output)[s->m * s->n] = 1;
   return ASSAY_OK;
 }

@@ -1,4 +1,0 @@
-/* Writes a file. */
-#include "attempt.h"
-
-static int attempt(void) { return opens("/tmp/assay-adversarial", O_WRONLY | O_CREAT); }
