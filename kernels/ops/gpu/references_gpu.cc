@@ -8,12 +8,29 @@
 namespace assay {
 namespace {
 
+// An operator of the caller's own: its reference is a process of the CPU's.
+class NoneOnGpu final : public GpuOp {
+ public:
+  absl::Status Reference(const GpuCall&, const Case&, const Plan&, std::span<const TensorView>,
+                         ReferenceBuffers&) const override {
+    return absl::UnimplementedError("an operator of your own is judged on a CPU");
+  }
+};
+
 // In the order of Problem's alternatives.
 const GpuOp& OnGpu(const Case& c) {
-  static const GpuOp* const kOps[] = {
-      &GemmOnGpu(),        &ConvOnGpu(), &AttentionOnGpu(),      &SoftmaxOnGpu(),
-      &LayerNormOnGpu(),   &CopyOnGpu(), &DequantSoftmaxOnGpu(), &ReduceOnGpu(),
-      &ElementwiseOnGpu(), &RopeOnGpu()};
+  static const NoneOnGpu none;
+  static const GpuOp* const kOps[] = {&GemmOnGpu(),
+                                      &ConvOnGpu(),
+                                      &AttentionOnGpu(),
+                                      &SoftmaxOnGpu(),
+                                      &LayerNormOnGpu(),
+                                      &CopyOnGpu(),
+                                      &DequantSoftmaxOnGpu(),
+                                      &ReduceOnGpu(),
+                                      &ElementwiseOnGpu(),
+                                      &RopeOnGpu(),
+                                      &none};
   static_assert(std::size(kOps) == std::variant_size_v<Problem>);
   return *kOps[c.problem.index()];
 }
