@@ -83,7 +83,8 @@ class UserKernels {
                                       const std::atomic<bool>& cancel);
 
   // Whether a case can name the provider. The message is in words for the field. INVALID_ARGUMENT:
-  // no name of a kernel. FAILED_PRECONDITION: no form is taken, or the installation is not whole. NOT_FOUND: no such kernel is here.
+  // no name of a kernel. FAILED_PRECONDITION: no form is taken, or the installation is not whole.
+  // NOT_FOUND: no such kernel is here.
   absl::Status CheckProvider(std::string_view provider);
   // The path of the provider's library. Empty if there is none.
   std::string LibraryOf(std::string_view provider);

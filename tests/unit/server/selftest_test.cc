@@ -230,8 +230,8 @@ v1::SelftestReport CheatsReport(const std::vector<v1::CaseResult>& results) {
 
 TEST(Cheats, AreStoppedByAFindingAgainstThem) {
   const v1::CaseResult twin = CheatResult("cheat/zeros-twin", v1::VERDICT_PASSED);
-  v1::SelftestReport report = CheatsReport(
-      {CheatResult("cheat/zeros", v1::VERDICT_FAILED, v1::REASON_EXACT), twin});
+  v1::SelftestReport report =
+      CheatsReport({CheatResult("cheat/zeros", v1::VERDICT_FAILED, v1::REASON_EXACT), twin});
   ASSERT_EQ(report.cheats_size(), 1);
   const v1::CheatRow& row = report.cheats(0);
   EXPECT_EQ(row.cheat(), "zeros");
@@ -252,8 +252,7 @@ TEST(Cheats, AreStoppedByAFindingAgainstThem) {
 
 TEST(Cheats, ThatPassOrWhoseTwinFailsMakeTheSelftestFail) {
   const v1::CaseResult twin = CheatResult("cheat/zeros-twin", v1::VERDICT_PASSED);
-  EXPECT_EQ(SelftestVerdict(
-                CheatsReport({CheatResult("cheat/zeros", v1::VERDICT_PASSED), twin})),
+  EXPECT_EQ(SelftestVerdict(CheatsReport({CheatResult("cheat/zeros", v1::VERDICT_PASSED), twin})),
             v1::VERDICT_FAILED);
   const v1::CaseResult stopped = CheatResult("cheat/zeros", v1::VERDICT_FAILED, v1::REASON_EXACT);
   const v1::SelftestReport report = CheatsReport(
