@@ -207,7 +207,7 @@ TEST_P(Cheating, IsStoppedAndItsTwinIsNot) {
   }
   const auto sharp = SharpOutcomes().find(kernel->cheat->name);
   const Row expected =
-      sharp == SharpOutcomes().end() ? Row{.verdict = Verdict::kFailed} : sharp->second;
+      sharp == SharpOutcomes().end() ? Row{"", Mode::kValidate, Verdict::kFailed} : sharp->second;
   ASSERT_EQ(outcome.verdict, expected.verdict) << Describe(outcome);
   ASSERT_FALSE(outcome.findings.empty());
   const Finding& first = outcome.findings.front();
