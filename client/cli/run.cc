@@ -62,9 +62,11 @@ grpc::Status Create(const Context& context, Connection& connection, const v1::Jo
     grpc::Status status = SendKernel(context, connection, **choice, name);
     if (!status.ok()) return status;
   }
-  for (v1::CaseSpec& one : *spec.mutable_cases()->mutable_cases()) {
-    if (one.provider() == kKernelToCome) one.set_provider(kernel);
-    if (one.reference() == kKernelToCome) one.set_reference(reference);
+  if (spec.has_cases()) {
+    for (v1::CaseSpec& one : *spec.mutable_cases()->mutable_cases()) {
+      if (one.provider() == kKernelToCome) one.set_provider(kernel);
+      if (one.reference() == kKernelToCome) one.set_reference(reference);
+    }
   }
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) {
     grpc::Status status = SetBaseline(connection, baseline, &spec);

@@ -294,9 +294,8 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
        "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), node:/PATH/LIB.so "
        "on the daemon's node, or user/HASH that it has already; stands beside --provider");
   text("--reference", options->reference, "FILE",
-       "for an operator of your own: a kernel in FP64 that computes the right result; the same "
-       "files "
-       "as --kernel takes");
+       "for an operator of your own: a kernel in FP64 that computes the right result, in the forms "
+       "that --kernel takes");
   run.add_flag("--on-change", options->on_change,
                "with --kernel: run again whenever a file of yours has changed, until Ctrl-C");
   text("--profile", options->profile, "TOOL",
