@@ -68,7 +68,7 @@ bool Accused(const v1::CaseResult& result) {
 
 }  // namespace
 
-const Histogram::BucketBoundaries kRatioBuckets = {0.01, 0.03, 0.1, 0.3, 0.7, 0.9, 1, 2, 10};
+const Histogram::BucketBoundaries kRatioBuckets = {0.01, 0.03, 0.1, 0.3, 0.9, 1, 2, 10};
 
 KernelSeries::KernelSeries(Families& families, std::string device,
                            const std::vector<v1::Kernel>& kernels)
