@@ -29,6 +29,7 @@ Reason ReasonOf(const KernelFailure& failure) {
     case KernelError::kNotNumber:
       return Reason::kClass;
     case KernelError::kNotStarted:
+    case KernelError::kProtocol:
     case KernelError::kUnusable:
       break;
   }
@@ -42,6 +43,7 @@ Blame BlameOf(const KernelFailure& failure, Reason reason) {
       (failure.error == KernelError::kNoTime || failure.error == KernelError::kNotStarted)) {
     return Blame::kHost;
   }
+  if (failure.error == KernelError::kProtocol) return Blame::kCaller;
   if (failure.reference) return Blame::kCaller;  // it is the caller's word of what is right
   return reason == Reason::kFault ? Blame::kKernel : UsualBlame(reason);
 }
@@ -51,8 +53,9 @@ Ended EndedBy(const KernelFailure& failure, const absl::Status& status) {
   Finding finding{ReasonOf(failure), Cat(status.message())};
   finding.blame = BlameOf(failure, finding.reason);
   finding.failure = failure;
+  const bool damaged = finding.reason == Reason::kGuard && !failure.reference;
   const Verdict verdict = finding.reason == Reason::kUnsupported ? Verdict::kUnsupported
-                          : finding.reason == Reason::kGuard     ? Verdict::kFailed
+                          : damaged                              ? Verdict::kFailed
                                                                  : Verdict::kError;
   return {verdict, std::move(finding)};
 }
