@@ -101,7 +101,7 @@ int Main(int argc, char** argv) {
   umask(0077);  // only the daemon's user may use its state and its unix sockets
 
   manager.Notify("STATUS=looking for devices");
-  Daemon daemon(arguments->config, std::move(manager));
+  Daemon daemon(ASSAY_VERSION, arguments->config, std::move(manager));
   if (const std::optional<StartFailure> failure = daemon.Start()) {
     std::fprintf(stderr, "assayd: %s\n", failure->message.c_str());
     return failure->exit_code;

@@ -28,7 +28,7 @@ std::optional<StartFailure> Daemon::Start() {
   if (std::optional<StartFailure> failure = CheckPorts()) return failure;
   if (std::optional<StartFailure> failure = OpenAccess()) return failure;
   if (std::optional<StartFailure> failure = CheckSuites()) return failure;
-  metrics_ = MakeMetrics(ASSAY_VERSION);
+  metrics_ = MakeMetrics(version_);
   limits_ = std::make_unique<ClientLimits>(ClientLimitOptions{
       .values = config_.limits, .refused = [this](Limit limit) { metrics_->LimitReached(limit); }});
   StoreOptions store_options;

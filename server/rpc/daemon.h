@@ -50,8 +50,8 @@ StartFailure Fail(const absl::Status& status, std::string_view context = "");
 // The parts of a running daemon. Each outlives those after it.
 class Daemon {
  public:
-  Daemon(Config config, ServiceManager manager)
-      : manager_(std::move(manager)), config_(std::move(config)) {}
+  Daemon(std::string version, Config config, ServiceManager manager)
+      : version_(std::move(version)), manager_(std::move(manager)), config_(std::move(config)) {}
 
   const Config& config() const { return config_; }
   std::optional<StartFailure> Start();
@@ -86,6 +86,7 @@ class Daemon {
   std::optional<StartFailure> StartServing();
   std::optional<StartFailure> StartMetrics();
 
+  const std::string version_;
   const ServiceManager manager_;
   Config config_;
   std::shared_ptr<grpc::Channel> channel_;  // to itself

@@ -59,7 +59,7 @@ JobOptions Daemon::OptionsOfJobs() {
     return kernels_->CheckProvider(provider);
   };
   job_options.store_changed = [this](const StoreState& state) { board_->StoreChanged(state); };
-  job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};
+  job_options.environment = {{"host", HostName()}, {"assayd", version_}};
   for (const auto& executor : devices_.executors) {
     for (const v1::Kernel& kernel : executor->Kernels()) {
       if (!kernel.version().empty()) job_options.environment[kernel.provider()] = kernel.version();
@@ -83,7 +83,7 @@ void Daemon::MakeService() {
   service_options.store = store_.get();
   service_options.kernels = kernels_.get();
   v1::ServerInfo& info = service_options.info;
-  info.set_version(ASSAY_VERSION);
+  info.set_version(version_);
   info.set_host(HostName());
   *info.mutable_start_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   for (const auto& executor : devices_.executors) {
