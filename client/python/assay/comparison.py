@@ -8,8 +8,8 @@ from . import errors, operands, problems
 from ._wire import compare_pb2, types_pb2
 from .arrays import Tensor, take
 from .errors import refuse
+from .pieces import chunks
 
-_PIECE = 1 << 20  # the most bytes of a tensor in one message
 # Keywords that are not the operation's.
 _OWN = ("criterion", "atol", "rtol", "max_ulp", "accumulations", "split_k", "expected_digest", "device")
 
@@ -37,18 +37,7 @@ class Comparison:
         for number, tensor in enumerate(self.tensors):
             if tensor is None or tensor.words.nbytes == 0:
                 continue
-            data = memoryview(tensor.words.reshape(-1).view("u1"))
-            before: dict[int, bytes] = {}
-            for at in range(0, len(data), _PIECE):
-                piece = data[at:at + _PIECE]
-                size = len(piece)
-                if size not in before:
-                    # The data are the last bytes of the message, so what stands before them depends
-                    # on their number alone. They are copied once.
-                    whole = compare_pb2.CompareTensorsRequest(
-                        chunk=compare_pb2.TensorChunk(tensor=number, data=bytes(size))).SerializeToString()
-                    before[size] = whole[:-size]
-                yield b"".join((before[size], piece))
+            yield from chunks(compare_pb2.CompareTensorsRequest, number, tensor.words)
 
     def check(self, message: Any, target: str) -> None:
         """Whether the result is of what was asked for. An older daemon drops fields that it does not know."""

@@ -26,28 +26,13 @@ from typing import Any, Callable, Iterable, Iterator, Optional
 import grpc
 
 from . import errors, results
-from ._wire import compare_pb2, external_pb2
+from ._wire import external_pb2
 from .function import Function, Kernel, Operand
+from .pieces import chunks
 from .reference import Reference
 from .results import CaseResult, Event, Job
 
-_PIECE = 1 << 20  # the most bytes of a tensor in one message
 _METHOD = "/assay.v1.ValidationService/ValidateExternal"
-
-
-def _chunks(tensor: int, data: Any) -> Iterator[bytes]:
-    """The bytes of a tensor as messages."""
-    view = memoryview(data.reshape(-1).view("u1"))
-    before: dict[int, bytes] = {}
-    for at in range(0, len(view), _PIECE):
-        piece = view[at:at + _PIECE]
-        size = len(piece)
-        if size not in before:
-            # The data are the last bytes of the message, so what stands before them depends on their number alone.
-            whole = external_pb2.ValidateExternalRequest(
-                chunk=compare_pb2.TensorChunk(tensor=tensor, data=bytes(size))).SerializeToString()
-            before[size] = whole[:-size]
-        yield b"".join((before[size], piece))
 
 
 class Session:
@@ -121,7 +106,7 @@ class Session:
         else:
             outcome = self._function.launch(kernel, asked.poison)
         for tensor, words in outcome.tensors.items():
-            self._outgoing.put(_chunks(tensor, words))
+            self._outgoing.put(chunks(external_pb2.ValidateExternalRequest, tensor, words))
         launched = external_pb2.ExternalLaunched(end=outcome.end, message=outcome.message)
         self._outgoing.put([external_pb2.ValidateExternalRequest(launched=launched).SerializeToString()])
 
