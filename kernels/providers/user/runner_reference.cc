@@ -114,7 +114,9 @@ absl::Status RunnerReference::Run(std::uint64_t poison, std::vector<double>* val
   slowest_ = std::max(slowest_, RunnerDeadline::Now() - begin);
   if (absl::Status frozen = process.Freeze(); !frozen.ok()) return OfReference(frozen);
   if (*status != ASSAY_OK) {
-    return Wrong(KernelError::kUnusable, Cat("failed: launch returned ", *status));
+    const std::string said = SaidBy(process);
+    return Wrong(KernelError::kUnusable,
+                 Cat("failed: launch returned ", *status, said.empty() ? "" : ": ", said));
   }
   value->assign(ValuesInRunner(), ValuesInRunner() + count_);
   magnitude->assign(MagnitudesInRunner(), MagnitudesInRunner() + count_);

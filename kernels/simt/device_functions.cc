@@ -1,0 +1,57 @@
+// The functions that the CUDA headers of the emulator (kernels/simt/cuda) declare and do not
+// define.
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/simt/cuda/assay_simt_types.h"
+#include "kernels/simt/engine.h"
+#include "kernels/simt/program.h"
+
+namespace {
+
+uint3 IndexOf(const assay::simt::Dim3& d) { return {d.x, d.y, d.z}; }
+dim3 ExtentOf(const assay::simt::Dim3& d) { return {d.x, d.y, d.z}; }
+
+void Follow(const void* at, std::size_t bytes, assay::simt::Access access) {
+  if (assay::simt::followed != nullptr && bytes > 0) assay::simt::followed->Make(at, bytes, access);
+}
+
+}  // namespace
+
+extern "C" {
+uint3 assay_simt_thread_idx() { return IndexOf(assay::simt::Here().thread); }
+uint3 assay_simt_block_idx() { return IndexOf(assay::simt::Here().block); }
+void assay_simt_atomic(const void* at, std::size_t bytes) {
+  Follow(at, bytes, assay::simt::Access::kAtomic);
+}
+void assay_simt_fence() {
+  if (assay::simt::followed != nullptr) assay::simt::followed->Fence();
+}
+int assay_simt_lane() { return assay::simt::Here().lane; }
+void* assay_simt_memcpy(void* to, const void* from, std::size_t bytes) {
+  Follow(from, bytes, assay::simt::Access::kRead);
+  Follow(to, bytes, assay::simt::Access::kWrite);
+  return std::memcpy(to, from, bytes);
+}
+void* assay_simt_memset(void* to, int value, std::size_t bytes) {
+  Follow(to, bytes, assay::simt::Access::kWrite);
+  return std::memset(to, value, bytes);
+}
+float assay_simt_half_to_float(unsigned short code) {
+  return assay::ToFloat(assay::DType::kF16, code);
+}
+unsigned short assay_simt_to_half(double value) {
+  return static_cast<unsigned short>(assay::RoundToFormat(value, assay::DType::kF16));
+}
+float assay_simt_bfloat_to_float(unsigned short code) {
+  return assay::ToFloat(assay::DType::kBF16, code);
+}
+unsigned short assay_simt_to_bfloat(double value) {
+  return static_cast<unsigned short>(assay::RoundToFormat(value, assay::DType::kBF16));
+}
+}
+
+// They return what has constructors, so they have C++'s linkage.
+dim3 assay_simt_block_dim() { return ExtentOf(assay::simt::Here().block_extent); }
+dim3 assay_simt_grid_dim() { return ExtentOf(assay::simt::Here().grid_extent); }
