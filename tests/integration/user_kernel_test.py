@@ -246,7 +246,8 @@ class UserKernelTest(unittest.TestCase):
         folder = tempfile.mkdtemp(dir=self.folder)
         with open(os.path.join(folder, "my_gemm.c"), "w", encoding="utf-8") as file:
             file.write(self.source)
-        commands = re.findall(r"^    (assay (?:run|bench) gemm .*)$", guide(), re.M)
+        commands = [command for command in re.findall(r"^    (assay (?:run|bench) gemm .*)$", guide(), re.M)
+                    if ".cu " not in command]
         self.assertEqual(len(commands), 3)
         for command in commands:
             done = subprocess.run([harness.ASSAY if os.path.isabs(harness.ASSAY) else os.path.abspath(harness.ASSAY),
@@ -546,6 +547,26 @@ class EmulatorTest(unittest.TestCase):
                                       "--dtype", dtype, "--kernel-entry", f"softmax<{c}>"))
         self.passes(self.run_cuda(cuda.LAST_BLOCK, cuda.LAST_BLOCK_LAUNCH, "reduce", "--extents", "5000", "--axis", "0",
                                   "--kind", "sum", "--dtype", "fp32"))
+
+    def test_the_guide_is_right(self):
+        lines = guide().splitlines()
+        blocks = {}
+        for name, first in (("my_gemm.cu", "    __global__ void my_gemm("), ("launch.toml", "    grid = [")):
+            at = next(i for i, line in enumerate(lines) if line.startswith(first))
+            blocks[name] = [line[4:] for line in lines[at:lines.index("", at)]]
+            self.write(name, "\n".join(blocks[name]) + "\n")
+        command = shlex.split(next(line for line in lines if line.startswith("    assay run gemm --kernel my_gemm.cu")))
+        run = [os.path.abspath(harness.ASSAY), *command[1:], "--format", "json"]
+        def result():
+            return harness.Result(subprocess.run(run, cwd=self.folder, capture_output=True, text=True, check=False,
+                                                 env={**os.environ, "ASSAY_TARGET": self.daemon.grpc}))
+        self.passes(result())
+        source = blocks["my_gemm.cu"]
+        second = [i for i, line in enumerate(source) if "__syncthreads();" in line][1]
+        self.write("my_gemm.cu", "\n".join(source[:second] + source[second + 1:]) + "\n")
+        wrong = result()
+        self.fails(wrong, "nondeterministic", "race: ")
+        self.assertIn(wrong.json()["tests"][0]["findings"][0]["message"], " ".join(line.strip() for line in lines))
 
     def test_an_edit_has_its_verdict_at_once(self):
         begin = time.monotonic()
