@@ -5,6 +5,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/simt/cuda/assay_simt_types.h"
+#include "kernels/simt/debug_info.h"
 #include "kernels/simt/engine.h"
 #include "kernels/simt/program.h"
 
@@ -13,8 +14,11 @@ namespace {
 uint3 IndexOf(const assay::simt::Dim3& d) { return {d.x, d.y, d.z}; }
 dim3 ExtentOf(const assay::simt::Dim3& d) { return {d.x, d.y, d.z}; }
 
-void Follow(const void* at, std::size_t bytes, assay::simt::Access access) {
-  if (assay::simt::followed != nullptr && bytes > 0) assay::simt::followed->Make(at, bytes, access);
+// `place`: where the caller stands in the kernel's code.
+void Follow(const void* at, std::size_t bytes, assay::simt::Access access, const void* place) {
+  using assay::simt::followed;
+  if (followed == nullptr || bytes == 0) return;
+  followed->Make(at, bytes, access, assay::simt::OffsetInLibrary(place));
 }
 
 }  // namespace
@@ -23,19 +27,32 @@ extern "C" {
 uint3 assay_simt_thread_idx() { return IndexOf(assay::simt::Here().thread); }
 uint3 assay_simt_block_idx() { return IndexOf(assay::simt::Here().block); }
 void assay_simt_atomic(const void* at, std::size_t bytes) {
-  Follow(at, bytes, assay::simt::Access::kAtomic);
+  // The caller is a function of the header, of which no line would help.
+  if (assay::simt::followed != nullptr) {
+    assay::simt::followed->Make(at, bytes, assay::simt::Access::kAtomic);
+  }
 }
 void assay_simt_fence() {
   if (assay::simt::followed != nullptr) assay::simt::followed->Fence();
 }
 int assay_simt_lane() { return assay::simt::Here().lane; }
 void* assay_simt_memcpy(void* to, const void* from, std::size_t bytes) {
-  Follow(from, bytes, assay::simt::Access::kRead);
-  Follow(to, bytes, assay::simt::Access::kWrite);
+  Follow(from, bytes, assay::simt::Access::kRead, __builtin_return_address(0));
+  Follow(to, bytes, assay::simt::Access::kWrite, __builtin_return_address(0));
   return std::memcpy(to, from, bytes);
 }
+void* assay_simt_memmove(void* to, const void* from, std::size_t bytes) {
+  Follow(from, bytes, assay::simt::Access::kRead, __builtin_return_address(0));
+  Follow(to, bytes, assay::simt::Access::kWrite, __builtin_return_address(0));
+  return std::memmove(to, from, bytes);
+}
+int assay_simt_memcmp(const void* a, const void* b, std::size_t bytes) {
+  Follow(a, bytes, assay::simt::Access::kRead, __builtin_return_address(0));
+  Follow(b, bytes, assay::simt::Access::kRead, __builtin_return_address(0));
+  return std::memcmp(a, b, bytes);
+}
 void* assay_simt_memset(void* to, int value, std::size_t bytes) {
-  Follow(to, bytes, assay::simt::Access::kWrite);
+  Follow(to, bytes, assay::simt::Access::kWrite, __builtin_return_address(0));
   return std::memset(to, value, bytes);
 }
 float assay_simt_half_to_float(unsigned short code) {

@@ -48,8 +48,8 @@ constexpr char kProgramName[] = "assay_program.cc";
 constexpr char kSimtArchive[] = "/libassay_simt.a";
 
 // Of CUDA source: every access to memory calls the emulator, and so does an index outside an array.
-// The emulator takes the place of the sanitizers' libraries. A loop that copies must not become a
-// call of memcpy, which would not be seen.
+// The emulator takes the place of the sanitizers' libraries. No loop becomes a call that copies,
+// and no load moves to where the author has none.
 std::vector<std::string> CudaFlags(const CompilerOptions& options) {
   std::vector<std::string> flags = {"-O1",
                                     "-g1",  // lines, for the emulator's messages
@@ -59,6 +59,7 @@ std::vector<std::string> CudaFlags(const CompilerOptions& options) {
                                     "-fno-sanitize-recover=bounds",
                                     "--param=tsan-instrument-func-entry-exit=0",
                                     "-fno-tree-loop-distribute-patterns",
+                                    "-fno-tree-loop-im",
                                     "-fno-extern-tls-init",
                                     "-fvisibility=hidden",
                                     "-nodefaultlibs",

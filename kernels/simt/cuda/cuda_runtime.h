@@ -7,9 +7,19 @@
 #ifndef ASSAY_SIMT_CUDA_RUNTIME_H_
 #define ASSAY_SIMT_CUDA_RUNTIME_H_
 
+#include <stddef.h>
+
+// The C library's own would copy without being seen. The names hold for what the compiler itself
+// calls, too: std::copy and assignments of large structs.
+extern "C" {
+void* memcpy(void* to, const void* from, size_t bytes) noexcept __asm__("assay_simt_memcpy");
+void* memmove(void* to, const void* from, size_t bytes) noexcept __asm__("assay_simt_memmove");
+void* memset(void* to, int value, size_t bytes) noexcept __asm__("assay_simt_memset");
+int memcmp(const void* a, const void* b, size_t bytes) noexcept __asm__("assay_simt_memcmp");
+}
+
 #include <limits.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +55,6 @@ uint3 assay_simt_block_idx() __attribute__((const));
 int assay_simt_lane() __attribute__((const));
 void assay_simt_atomic(const void* at, size_t bytes);
 void assay_simt_fence();
-void* assay_simt_memcpy(void* to, const void* from, size_t bytes);
-void* assay_simt_memset(void* to, int value, size_t bytes);
 float assay_simt_half_to_float(unsigned short code) __attribute__((const));
 unsigned short assay_simt_to_half(double value) __attribute__((const));
 float assay_simt_bfloat_to_float(unsigned short code) __attribute__((const));
@@ -60,14 +68,6 @@ dim3 assay_simt_grid_dim() __attribute__((const));
 #define blockDim (assay_simt_block_dim())
 #define gridDim (assay_simt_grid_dim())
 inline constexpr int warpSize = 32;
-
-// The C library's own functions would copy without being seen.
-namespace std {
-using ::assay_simt_memcpy;
-using ::assay_simt_memset;
-}  // namespace std
-#define memcpy(to, from, bytes) assay_simt_memcpy(to, from, bytes)
-#define memset(to, value, bytes) assay_simt_memset(to, value, bytes)
 
 // ---- Barriers, and operations of a wave ----
 
