@@ -74,9 +74,11 @@ TEST(DeviceSetTest, TheEmulatorIsThereForWhomNamesIt) {
   }
   // A pattern that its name would match is not meant for it: only CUDA and HIP are listed.
   options.devices = {"?[iu]*"};
-  for (const v1::Device& device : DiscoverDevices(options)->unavailable) {
-    EXPECT_NE(device.backend(), "simt");
-  }
+  const absl::StatusOr<DeviceSet> set = DiscoverDevices(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_EQ(set->unavailable.size(), 2u);
+  EXPECT_EQ(set->unavailable[0].backend(), "cuda");
+  EXPECT_EQ(set->unavailable[1].backend(), "hip");
 }
 
 TEST(DeviceSetTest, AProbeThatFailsSaysHow) {
