@@ -2,6 +2,8 @@
 // define.
 #include <cstdint>
 #include <cstring>
+#include <source_location>
+#include <utility>
 
 #include "kernels/numerics/convert.h"
 #include "kernels/simt/cuda/assay_simt_types.h"
@@ -68,6 +70,24 @@ unsigned short assay_simt_to_bfloat(double value) {
   return static_cast<unsigned short>(assay::RoundToFormat(value, assay::DType::kBF16));
 }
 }
+
+namespace assay::simt {
+
+// The third barrier keeps the next count apart from this one.
+int SyncCount(bool predicate, Where where) {
+  static int holds = 0;
+  static std::int64_t launch = 0;
+  if (std::exchange(launch, Launches()) != Launches()) holds = 0;  // the last one may have failed
+  holds += predicate ? 1 : 0;
+  SyncBlock(where);
+  const int count = holds;
+  SyncBlock(where);
+  holds = 0;
+  SyncBlock(where);
+  return count;
+}
+
+}  // namespace assay::simt
 
 // They return what has constructors, so they have C++'s linkage.
 dim3 assay_simt_block_dim() { return ExtentOf(assay::simt::Here().block_extent); }

@@ -124,3 +124,52 @@ LAST_BLOCK_LAUNCH = """grid = 4
 block = 64
 args = ["x", "y", "extents_0"]
 """
+
+# An addition in many ways. Each kernel is right; with the text replaced it is wrong, or there is none.
+HEAD = "#include <cuda_fp16.h>\n#include <algorithm>\n"
+OF_THREAD = "  const int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;\n"
+ADDITIONS = (
+    ("vectors", "fp32", """__global__ void add(const float4* a, const float4* b, float4* y, int n) {
+""" + OF_THREAD + """  if (i < n / 4) y[i] = make_float4(a[i].x + b[i].x, a[i].y + b[i].y, a[i].z + b[i].z, a[i].w + b[i].w);
+}""", "i < n / 4", "i <= n / 4", "guard"),
+    ("neighbours in one word", "fp16", """__global__ void add(const half* a, const half* b, half* y, int n) {
+  __shared__ half sums[256];
+""" + OF_THREAD + """  if (i < n) sums[t] = __hadd(a[i], b[i]);
+  __syncthreads();
+  const int other = i - t + 255 - t;
+  if (other < n) y[other] = sums[255 - t];
+}""", "sums[t] = ", "sums[t / 2 * 2] = ", "nondeterministic"),
+    ("lanes of a warp", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+  __shared__ float sums[256];
+""" + OF_THREAD + """  sums[t] = i < n ? a[i] + b[i] : 0.0f;
+  __syncwarp();
+  const int other = t ^ 31;
+  if (i - t + other < n) y[i - t + other] = sums[other];
+}""", "t ^ 31", "t ^ 32", "nondeterministic"),
+    ("threads that leave early", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+""" + OF_THREAD + """  if (i >= n) return;
+  __shared__ float sums[256];
+  sums[t] = a[i] + b[i];
+  __syncthreads();
+  y[i] = sums[t];
+}""", "sums[t];\n}", "sums[t ^ 1 + 256];\n}", "guard"),
+    ("votes of the block", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+""" + OF_THREAD + """  const int count = __syncthreads_count(i < n);
+  const bool right = count == min(256, n - (i - t)) && __syncthreads_or(t == 9) && !__syncthreads_and(t != 9);
+  if (i < n) y[i] = right ? a[i] + b[i] : 0.0f;
+}""", "t == 9", "t == 256", "bound"),
+    ("copies that the compiler makes", "fp32", """struct Row { float of[64]; };
+__global__ void add(const float* a, const float* b, float* y, int n) {
+  __shared__ Row x;
+  for (int i = blockIdx.x * 64; i < n; i += gridDim.x * 64) {
+    if (threadIdx.x == 0) std::copy(a + i, a + min(i + 64, n), x.of);
+    __syncthreads();
+    if (threadIdx.x < 64 && i + threadIdx.x < n) y[i + threadIdx.x] = x.of[threadIdx.x] + b[i + threadIdx.x];
+    __syncthreads();  // read
+  }
+}""", "    __syncthreads();  // read\n", "", "nondeterministic"),
+)
+ADDITION_LAUNCH = """grid = "ceil_div(rows * cols, 256)"
+block = 256
+args = ["a", "b", "y", "rows * cols"]
+"""

@@ -596,6 +596,14 @@ class EmulatorTest(unittest.TestCase):
         self.fails(self.run_cuda(unfenced, cuda.LAST_BLOCK_LAUNCH, "reduce", "--extents", "5000", "--axis", "0", "--kind",
                                  "sum", "--dtype", "fp32"), "nondeterministic", "nothing orders the blocks")
 
+    def test_additions_right_and_wrong(self):
+        for what, dtype, source, old, new, reason in cuda.ADDITIONS:
+            with self.subTest(what):
+                self.assertEqual(source.count(old), 1, old)
+                case = ("elementwise", "--rows", "36", "--cols", "67", "--kind", "add", "--dtype", dtype)
+                self.passes(self.run_cuda(cuda.HEAD + source, cuda.ADDITION_LAUNCH, *case))
+                self.fails(self.run_cuda(cuda.HEAD + source.replace(old, new), cuda.ADDITION_LAUNCH, *case), reason, "")
+
     def test_wrong_arithmetic_fails_by_its_bound(self):
         result = self.run_gemm(cuda.GEMM.replace("t < k; t += TILE", "t + TILE <= k; t += TILE"))
         self.assertEqual(result.code, 1, result)

@@ -78,6 +78,8 @@ struct Exchanged {
   uint64_t words[2] = {0, 0};
 };
 void SyncBlock(Where where);
+// How many threads of the block have a predicate that holds; a barrier, too.
+int SyncCount(bool predicate, Where where);
 void SyncWave(uint64_t mask, Where where);
 uint64_t Ballot(bool predicate, uint64_t mask, Where where);
 Exchanged Exchange(Exchanged value, int source_lane, uint64_t mask, Where where);
@@ -97,6 +99,15 @@ ASSAY_SIMT_UNCHECKED T Shuffle(unsigned mask, T value, int source, Where where) 
 #define ASSAY_SIMT_WHERE assay::simt::Where where = assay::simt::Where::current()
 
 inline void __syncthreads(ASSAY_SIMT_WHERE) { assay::simt::SyncBlock(where); }
+inline int __syncthreads_count(int predicate, ASSAY_SIMT_WHERE) {
+  return assay::simt::SyncCount(predicate != 0, where);
+}
+inline int __syncthreads_or(int predicate, ASSAY_SIMT_WHERE) {
+  return assay::simt::SyncCount(predicate != 0, where) > 0;
+}
+inline int __syncthreads_and(int predicate, ASSAY_SIMT_WHERE) {
+  return assay::simt::SyncCount(predicate == 0, where) == 0;
+}
 inline void __syncwarp(unsigned mask = 0xffffffffU, ASSAY_SIMT_WHERE) {
   assay::simt::SyncWave(mask, where);
 }
