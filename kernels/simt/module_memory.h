@@ -11,11 +11,9 @@
 #include <vector>
 
 #include "kernels/simt/accesses.h"
+#include "kernels/simt/limits.h"
 
 namespace assay::simt {
-
-// The most that a launch may ask for [bytes]: what a block of a large device has.
-inline constexpr std::size_t kMostDynamicShared = 227 << 10;
 
 // Adds the library's own memory. `dynamic_bytes` are those that the launch asks for. The constants
 // of all libraries are let through.

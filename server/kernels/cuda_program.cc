@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/simt/expression.h"
-#include "kernels/simt/module_memory.h"
+#include "kernels/simt/limits.h"
 #include "kernels/text/cat.h"
 #include "server/kernels/cuda_source.h"
 

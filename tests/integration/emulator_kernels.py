@@ -158,6 +158,18 @@ ADDITIONS = (
   const bool right = count == min(256, n - (i - t)) && __syncthreads_or(t == 9) && !__syncthreads_and(t != 9);
   if (i < n) y[i] = right ? a[i] + b[i] : 0.0f;
 }""", "t == 9", "t == 256", "bound"),
+    ("tiles of a warp", "fp32", """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void add(const float* a, const float* b, float* y, int n) {
+""" + OF_THREAD + """  const cg::thread_block block = cg::this_thread_block();
+  const cg::thread_block_tile<8> tile = cg::tiled_partition<8>(block);
+  __shared__ float sums[256];
+  sums[block.thread_rank()] = i < n ? a[i] + b[i] : 0.0f;
+  tile.sync();
+  const int first = tile.meta_group_rank() * tile.size(), last = first + tile.size() - 1;
+  const float mine = tile.shfl_xor(sums[last - tile.thread_rank()], 7);
+  if (i < n && tile.all(last >= t)) y[i] = mine;
+}""", "  tile.sync();\n", "", "nondeterministic"),
     ("copies that the compiler makes", "fp32", """struct Row { float of[64]; };
 __global__ void add(const float* a, const float* b, float* y, int n) {
   __shared__ Row x;

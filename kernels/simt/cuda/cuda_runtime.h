@@ -1,7 +1,7 @@
 // CUDA's device language as C++, for the emulator: each thread of a block runs this code by itself.
 // It has what one kernel of one file needs: indices, shared memory, barriers, wave operations,
 // atomic operations, vector types, fp16 and bf16. It has no host functions and no launches
-// (<<<…>>>), no cooperative groups, no textures, no tensor cores and no inline PTX.
+// (<<<…>>>), no textures, no tensor cores and no inline PTX.
 //
 // ASSAY_SIMT is defined, so that a file can leave out its host code: #ifndef ASSAY_SIMT.
 #ifndef ASSAY_SIMT_CUDA_RUNTIME_H_
