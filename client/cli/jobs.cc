@@ -246,9 +246,29 @@ void AddJobCommands(CLI::App& app, Context& context) {
       ->type_name("TENSOR[RANGES]")
       ->allow_extra_args(false);
   show->add_flag("--bits", *bits, "with --slice: show raw bits in place of values");
-  show->callback([&context, name, which, slices, bits] {
-    context.action = [&context, name, which, slices, bits] {
-      if (!slices->empty()) return ShowSlices(context, *name, *which, *slices, *bits);
+  auto debug = std::make_shared<std::string>("0:256");
+  auto as = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"u32", "f32"});
+  show->add_option("--debug-buffer", *debug,
+                   "run the case again and show bytes that your kernel wrote into its debug buffer "
+                   "(assay_launch.debug, 65,536 bytes; default 0:256, at most 4,096 at a time)")
+      ->type_name("BEGIN:END")
+      ->expected(0, 1);
+  show->add_option("--as", *as,
+                   "with --debug-buffer: the types that words are shown as: u8 to u64, i8 to i64, "
+                   "f16, bf16, f32, f64 (default u32,f32)")
+      ->type_name("TYPE,TYPE")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  show->callback([&context, show, name, which, slices, bits, debug, as] {
+    const bool of_buffer = show->count("--debug-buffer") > 0;
+    context.action = [&context, name, which, slices, bits, debug, as, of_buffer] {
+      if (of_buffer) {
+        return ShowSlices(context, *name, *which, {absl::StrCat("debug[", debug->empty() ? "0:256" : *debug, "]")},
+                          {.bits = false, .words = *as});
+      }
+      if (!slices->empty()) {
+        return ShowSlices(context, *name, *which, *slices, {.bits = *bits, .words = {}});
+      }
       return which->empty() ? ReportJob(context, *name, true) : ShowCase(context, *name, *which);
     };
   });

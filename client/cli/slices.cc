@@ -1,6 +1,7 @@
 #include "client/cli/slices.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "client/lib/parse.h"
 #include "client/report/grid.h"
 #include "client/report/json.h"
+#include "client/report/raw_words.h"
 #include "client/report/row.h"
 
 namespace assay::client {
@@ -32,15 +34,25 @@ v1::JobSpec Again(const Run& run, const v1::CaseResult& result,
   return job;
 }
 
+// A slice of bytes.
+std::string WordsOf(const v1::Slice& slice, const std::vector<WordType>& types) {
+  std::vector<std::uint8_t> bytes;
+  for (const double value : slice.values()) bytes.push_back(static_cast<std::uint8_t>(value));
+  return RawWordTable(bytes, slice.begin_size() > 0 ? slice.begin(0) : 0, types);
+}
+
 }  // namespace
 
 ExitCode ShowSlices(const Context& context, const std::string& job, const std::string& which,
-                    const std::vector<std::string>& slices, bool bits) {
+                    const std::vector<std::string>& slices, const SliceStyle& style) {
   auto format = context.ChosenFormat("elements", {"table", "json", "jsonl"});
   if (!format.ok()) return context.Fail(format.status());
   if (which.empty()) {
-    return context.Fail(absl::InvalidArgumentError("--slice shows elements of one case; name it"));
+    return context.Fail(absl::InvalidArgumentError(
+        "case: is required; --slice and --debug-buffer show one case, such as 0"));
   }
+  const auto words = ParseWordTypes(style.words);
+  if (!words.ok()) return context.Fail(words.status());
   std::vector<std::string> asked;
   for (const std::string& text : slices) {
     for (std::string& one : SplitList(text)) asked.push_back(std::move(one));
@@ -84,7 +96,9 @@ ExitCode ShowSlices(const Context& context, const std::string& job, const std::s
       const bool terminal = &out == &context.streams.out && context.streams.width > 0;
       const auto width = terminal ? static_cast<std::size_t>(context.streams.width) : 0;
       out << RowOf(again).verdict << "  " << again.name() << "  (" << run.job.name() << ")\n";
-      for (const v1::Slice& slice : again.slices()) out << SliceGrid(slice, bits, width);
+      for (const v1::Slice& slice : again.slices()) {
+        out << (words->empty() ? SliceGrid(slice, style.bits, width) : WordsOf(slice, *words));
+      }
     } else if (*format == Format::kJsonl) {
       out << Compact(TestJson(run, again)) << '\n';
     } else {

@@ -9,11 +9,18 @@
 
 namespace assay::client {
 
+// How slices are shown, unless --format asks for another form.
+struct SliceStyle {
+  bool bits = false;  // raw bits in place of values
+  // Of bytes: a table of words of these types, such as "u32", in place of a grid.
+  std::vector<std::string> words;
+};
+
 // Runs the case again on its device, with its seed, as a job of its own, and prints the
 // slices as grids, or as --format asks. An empty `which` is a usage error. The code says
 // whether there was something to show, not what the verdict is.
 ExitCode ShowSlices(const Context& context, const std::string& job, const std::string& which,
-                    const std::vector<std::string>& slices, bool bits);
+                    const std::vector<std::string>& slices, const SliceStyle& style);
 
 }  // namespace assay::client
 

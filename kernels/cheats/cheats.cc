@@ -55,6 +55,7 @@ constexpr Cheat kCheats[] = {
     {"named-memory", Barrier::kLeftovers},
     {"message-queue", Barrier::kLeftovers},
     {"keyring", Barrier::kLeftovers},
+    {"page-cache", Barrier::kLeftovers},
     {"socket", Barrier::kNetwork},
     {"unix-socket", Barrier::kNetwork},
     {"forks", Barrier::kProcesses},

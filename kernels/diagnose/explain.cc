@@ -8,7 +8,6 @@
 #include "kernels/diagnose/suspects.h"
 #include "kernels/judge/input_stats.h"
 #include "kernels/judge/provenance.h"
-#include "kernels/judge/slices.h"
 
 namespace assay {
 
@@ -40,9 +39,6 @@ absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
       examination.anatomy = *std::move(dissected);
     }
   }
-  absl::StatusOr<std::vector<Slice>> slices = ReadSlices(c, plan, device, inputs, request);
-  if (!slices.ok()) return slices.status();
-  outcome.slices = *std::move(slices);
   return examination;
 }
 

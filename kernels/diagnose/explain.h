@@ -22,11 +22,10 @@ struct Examination {
   std::optional<Conviction> conviction;
 };
 
-// Fills in the inputs' content, where NaN came from, how the errors lie, and the elements
-// that were asked for. `outcome` holds a plan, a comparison, findings and a verdict;
-// `inputs` are on the device as the kernel got them; `request` is the comparison's, of
-// the output that was judged, without a reference where there was none. A plain pass
-// costs nothing but its slices. The device's own errors.
+// Fills in the inputs' content, where NaN came from, and how the errors lie. `outcome` holds a
+// plan, a comparison, findings and a verdict; `inputs` are on the device as the kernel got them;
+// `request` is the comparison's, of the output that was judged, without a reference where there was
+// none. A plain pass costs nothing. The device's own errors.
 absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
                                     std::span<const TensorView> inputs, const HostInputs& host,
                                     const CompareRequest& request, CaseOutcome& outcome);

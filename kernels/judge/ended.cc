@@ -29,6 +29,7 @@ Reason ReasonOf(const KernelFailure& failure) {
     case KernelError::kNotNumber:
       return Reason::kClass;
     case KernelError::kNotStarted:
+    case KernelError::kProtocol:
     case KernelError::kUnusable:
       break;
   }
@@ -42,6 +43,7 @@ Blame BlameOf(const KernelFailure& failure, Reason reason) {
       (failure.error == KernelError::kNoTime || failure.error == KernelError::kNotStarted)) {
     return Blame::kHost;
   }
+  if (failure.error == KernelError::kProtocol) return Blame::kCaller;
   if (failure.reference) return Blame::kCaller;  // it is the caller's word of what is right
   return reason == Reason::kFault ? Blame::kKernel : UsualBlame(reason);
 }
@@ -49,7 +51,7 @@ Blame BlameOf(const KernelFailure& failure, Reason reason) {
 // Whether the kernel has shown itself to be wrong: it leaves its memory, or its result depends on
 // the order of its threads.
 bool IsWrong(const KernelFailure& failure, Reason reason) {
-  return reason == Reason::kGuard || (reason == Reason::kNondeterministic && !failure.reference);
+  return !failure.reference && (reason == Reason::kGuard || reason == Reason::kNondeterministic);
 }
 
 // A kernel in another process: what it does is no fault of the device.

@@ -9,6 +9,7 @@
 #include "kernels/judge/input_stats.h"
 #include "kernels/judge/pieces.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
@@ -90,6 +91,15 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
     weight.flushing_explains = *explains;
   }
   return weight;
+}
+
+void DoubtForNarrowSums(DType input, Judgement& judgement) {
+  judgement.verdict = Verdict::kInconclusive;
+  Finding& first = judgement.findings.front();
+  first.reason = Reason::kSuspect;
+  first.blame = UsualBlame(Reason::kSuspect);
+  Append(&first.message, "; sums of 14 bits explain it, which some matrix units have for ",
+         Name(input), ": whether this kernel's may be so is not known");
 }
 
 }  // namespace assay

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/judge/verdict.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
@@ -31,6 +32,11 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
                                                Device& device, std::span<const TensorView> inputs,
                                                const TensorView& output, const HostInputs& host,
                                                const CompareResult& compare);
+
+// A kernel that is not ours may sum 8-bit floats in fewer bits than fp32, as some matrix units do,
+// and nobody says so. Its output failed its bound, and sums of 14 bits explain that: the judgement
+// becomes INCONCLUSIVE.
+void DoubtForNarrowSums(DType input, Judgement& judgement);
 
 }  // namespace assay
 

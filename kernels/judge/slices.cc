@@ -67,11 +67,21 @@ absl::Status ReadBounds(Device& device, const CompareRequest& request, std::int6
   return absl::OkStatus();
 }
 
+void ReadDebug(std::span<const std::uint8_t> debug, std::int64_t begin, std::int64_t count,
+               Slice& slice) {
+  for (const std::uint8_t byte :
+       debug.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count))) {
+    slice.values.push_back(byte);
+    slice.bits.push_back(absl::StrFormat("0x%02x", byte));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Slice>> ReadSlices(const Case& c, const Plan& plan, Device& device,
                                               std::span<const TensorView> inputs,
-                                              const CompareRequest& request) {
+                                              const CompareRequest& request,
+                                              std::span<const std::uint8_t> debug) {
   using Of = SliceRange::Of;
   std::vector<Slice> slices;
   for (const std::string& text : c.slices) {
@@ -80,12 +90,17 @@ absl::StatusOr<std::vector<Slice>> ReadSlices(const Case& c, const Plan& plan, D
     if (!range.has_value()) return absl::InvalidArgumentError(error);
     const bool of_reference = range->of == Of::kExpected || range->of == Of::kBound;
     if (of_reference && request.reference == nullptr) continue;
+    if (range->of == Of::kDebug && debug.empty()) continue;
     Slice slice;
     slice.name = text;
     slice.begin = range->begin;
     slice.shape = range->shape;
     const absl::Status status =
         ForEachRow(*range, [&](std::int64_t begin, std::int64_t count) -> absl::Status {
+          if (range->of == Of::kDebug) {
+            ReadDebug(debug, begin, count, slice);
+            return absl::OkStatus();
+          }
           if (range->of == Of::kActual) {
             return ReadStored(device, request.output, begin, count, slice);
           }

@@ -377,6 +377,15 @@ class Jury {
                           "below it",
                           Info(plan_.output.dtype).min_normal));
     }
+    if (OpOf(case_).traits().own_reference && r_.nan_count == r_.count) {
+      Add(Verdict::kInconclusive, Reason::kSuspect,
+          "every element of output and reference is NaN: no number was compared");
+      return;
+    }
+    if (BoundGates()) {
+      std::string why = OpOf(case_).ProvesLittle(case_, plan_);
+      if (!why.empty()) Add(Verdict::kInconclusive, Reason::kSuspect, std::move(why));
+    }
     if (plan_.vacuous && BoundGates()) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat(plan_.elementwise ? "" : Cat("sums of ", Grouped(plan_.accumulations), " terms: "),

@@ -123,6 +123,8 @@ void CheckChecksum(const Case& c, std::vector<FieldError>& errors) {
 }
 
 constexpr std::string_view kUserKernel = "user/";
+// The function of the caller's process (kernels/providers/external).
+constexpr std::string_view kExternal = "external";
 
 // An operator of the caller's own has neither a reference nor kernels but those that are sent.
 void CheckOwnReference(const Case& c, std::vector<FieldError>& errors) {
@@ -133,14 +135,16 @@ void CheckOwnReference(const Case& c, std::vector<FieldError>& errors) {
                                        " has a reference, which judges all its kernels")});
     return;
   }
-  if (!c.reference.starts_with(kUserKernel)) {
+  const bool elsewhere = c.provider == kExternal;
+  if (!c.reference.starts_with(kUserKernel) && !(elsewhere && c.reference == kExternal)) {
     errors.push_back(
         {"reference",
          Cat(c.reference.empty() ? "is required: " : "must be ",
              "a kernel of yours that computes the right result in FP64 (--reference FILE)",
-             c.reference.empty() ? "" : Cat(", user/HASH, got \"", c.reference, "\""))});
+             elsewhere ? ", or \"external\", which your process computes (reference_fn)" : "",
+             c.reference.empty() ? "" : Cat("; user/HASH, got \"", c.reference, "\""))});
   }
-  if (!c.provider.starts_with(kUserKernel)) {
+  if (!c.provider.starts_with(kUserKernel) && !elsewhere) {
     errors.push_back({"provider", Cat("must be a kernel of yours, user/HASH (--kernel FILE): ", op,
                                       " has no others, got \"", c.provider, "\"")});
   }

@@ -130,6 +130,9 @@ class Op {
   // Appends what is wrong with the patterns; the shape and the patterns may be wrong, too.
   virtual void CheckPatterns(const Case&, std::vector<FieldError>&) const {}
 
+  // The problem as a kernel gets it: no field is 0 or empty because its value follows from others.
+  virtual Problem Resolved(const Case& c) const { return c.problem; }
+
   // Sets what the problem says of its operands' formats from those of tensors that were sent, in
   // the plan's order; there may be fewer or more than the problem has.
   virtual void TakeFormats(std::span<const DType> /*inputs*/, Case&) const {}
@@ -160,6 +163,8 @@ class Op {
   // What the bound of this case rests on, to end a sentence about elements beyond it: "; …". Empty
   // if the bound is proven.
   virtual std::string BoundRestsOn(const Case&) const { return ""; }
+  // Why it proves little that all elements are within their bounds. Empty: it proves enough.
+  virtual std::string ProvesLittle(const Case&, const Plan&) const { return ""; }
 
   // Numbers that a user's kernel gets as parameters beside the fields of the problem.
   virtual std::vector<std::pair<std::string, double>> Scalars(const Case&) const { return {}; }

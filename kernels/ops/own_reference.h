@@ -36,6 +36,8 @@ class OwnReference {
   // Of the last Compute: whether it gave magnitudes, and the largest finite |value|.
   virtual bool gave_magnitudes() const = 0;
   virtual double largest() const = 0;
+  // Of its finite values other than 0, the share that is no larger than this. 0 if there are none.
+  virtual double ShareUpTo(double magnitude) const = 0;
 };
 
 }  // namespace assay

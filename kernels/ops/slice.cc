@@ -89,11 +89,31 @@ std::optional<SliceRange> FindTensor(std::string_view name, const Plan& plan, st
     range.dims = plan.inputs[i].dims;
     return range;
   }
+  if (name == kDebugTensor) {
+    range.of = Of::kDebug;
+    range.dims = {kDebugBytes};
+    return range;
+  }
   *error = Cat("no tensor \"", name, "\"; known: ", Join(known, ", "));
   return std::nullopt;
 }
 
+bool MayHaveDebugBuffer(std::string_view provider) {
+  return provider.starts_with("user/") || provider.starts_with("cheat/");
+}
+
+// The name of the tensor that a slice is of.
+std::string_view NameIn(std::string_view text) {
+  text = Trimmed(text);
+  return Trimmed(text.substr(0, text.find('[')));
+}
+
 }  // namespace
+
+bool AsksForDebugBuffer(const Case& c) {
+  return std::any_of(c.slices.begin(), c.slices.end(),
+                     [](const std::string& slice) { return NameIn(slice) == kDebugTensor; });
+}
 
 std::int64_t SliceRange::count() const {
   std::int64_t count = 1;
@@ -108,7 +128,7 @@ std::optional<SliceRange> ParseSlice(std::string_view text, const Plan& plan, st
     *error = Cat("\"", text, "\" must be a name and ranges in brackets, as actual[0:8,0:8]");
     return std::nullopt;
   }
-  std::optional<SliceRange> range = FindTensor(Trimmed(text.substr(0, open)), plan, error);
+  std::optional<SliceRange> range = FindTensor(NameIn(text), plan, error);
   if (!range.has_value()) return std::nullopt;
   std::vector<std::string_view> ranges;
   if (open != std::string_view::npos) {
@@ -155,6 +175,11 @@ void CheckSlices(const Case& c, std::vector<FieldError>& errors) {
     const std::optional<SliceRange> range = ParseSlice(c.slices[i], *plan, &error);
     if (!range.has_value()) {
       errors.push_back({Cat("slices[", i, "]"), std::move(error)});
+    } else if (range->of == SliceRange::Of::kDebug && !MayHaveDebugBuffer(c.provider)) {
+      errors.push_back(
+          {Cat("slices[", i, "]"),
+           Cat("debug is a buffer that kernels of users have: --kernel FILE; got the provider \"",
+               c.provider, "\"")});
     } else if (c.verify == Verification::kChecksum &&
                (range->of == SliceRange::Of::kExpected || range->of == SliceRange::Of::kBound)) {
       errors.push_back({Cat("slices[", i, "]"),

@@ -1,6 +1,6 @@
 // Slices: elements of a case that somebody asked to see, "actual[0:8,0:8]".
 //
-// The name is actual, expected, bound, or one of the case's inputs ("a", "q", "x").
+// The name is actual, expected, bound, debug, or one of the case's inputs ("a", "q", "x").
 // In the brackets stands a range an axis of that tensor, outermost first, as Python
 // has them: 3, 2:5, :4, -2:, or : for all; an index alone keeps its axis with extent
 // 1, a range is cut at the extent, axes that are not said are taken whole. A name
@@ -22,8 +22,14 @@ namespace assay {
 inline constexpr std::int64_t kMaxSliceElements = 4096;
 inline constexpr std::size_t kMaxSlices = 16;  // of one case
 
+// The bytes that a user's kernel writes for its author, in a buffer that is there only if the case
+// asks for elements of it (assay_launch.debug).
+inline constexpr std::string_view kDebugTensor = "debug";
+inline constexpr std::int64_t kDebugBytes = 65'536;
+bool AsksForDebugBuffer(const Case& c);
+
 struct SliceRange {
-  enum class Of : std::uint8_t { kActual, kExpected, kBound, kInput };
+  enum class Of : std::uint8_t { kActual, kExpected, kBound, kDebug, kInput };
 
   Of of = Of::kActual;
   std::size_t input = 0;            // of the plan, where of == kInput

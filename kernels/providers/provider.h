@@ -52,6 +52,9 @@ class Kernel {
   // Seconds that the launches since the last call took beyond the kernel itself, by measurement:
   // what it takes to tell another process and to hear from it.
   virtual double TakeOverheadSeconds() { return 0.0; }
+  // What the last launch left in the debug buffer, if the case asks for one (kernels/ops/slice.h)
+  // and the kernel can have one.
+  virtual std::vector<std::uint8_t> debug_buffer() const { return {}; }
   // The shared libraries that the kernel's process has loaded, if it has one of its own.
   virtual std::vector<std::string> loaded_libraries() const { return {}; }
   // Enqueues one launch. The caller repeats it many times with the same views.

@@ -153,6 +153,10 @@ void LibraryKernel::DescribeProblem() {
   if (description_.magnitude.bytes > 0) {
     launch_.magnitude = static_cast<double*>(At(description_.magnitude));
   }
+  if (description_.debug.bytes > 0) {
+    launch_.debug = At(description_.debug);
+    launch_.debug_bytes = static_cast<std::uint64_t>(description_.debug.bytes);
+  }
 }
 
 }  // namespace assay

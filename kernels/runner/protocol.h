@@ -101,6 +101,8 @@ struct Description {
   // What a reference may write beside its output, as FP64 in the output's shape. Without bytes: it
   // is a kernel under test, which has none.
   SharedTensor magnitude;
+  // The debug buffer of a kernel under test. Without bytes: nobody asked for it.
+  SharedTensor debug;
 };
 
 // Written by the runner. Texts need not end with 0.

@@ -31,6 +31,7 @@ enum class KernelError : std::uint8_t {
   kNoTime,        // the case's deadline left it too little time to be judged by
   kNotStarted,    // this machine could not start its process; nothing of it was loaded
   kWroteOutside,  // it wrote outside of the memory that it was given
+  kProtocol,      // the program that runs it for us sent what is no answer
   // Of a reference of the caller's alone:
   kUnwritten,  // it left elements unwritten
   kVaries,     // two runs on the same inputs gave different results

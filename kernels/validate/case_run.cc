@@ -10,6 +10,8 @@
 #include "kernels/judge/input_stats.h"
 #include "kernels/judge/overflow.h"
 #include "kernels/judge/precision_evidence.h"
+#include "kernels/judge/received.h"
+#include "kernels/judge/slices.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
@@ -433,6 +435,9 @@ End CaseRun::GiveVerdict() {
   evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
   Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
                                      : Judge(case_, plan(), evidence);
+  if (case_.elsewhere != nullptr) {
+    if (End end = DoubtIfNarrow(judgement)) return end;
+  }
   outcome_.verdict = judgement.verdict;
   outcome_.findings = std::move(judgement.findings);
   outcome_.bias_z = judgement.bias_z;
@@ -457,6 +462,27 @@ End CaseRun::TellPrecision(Evidence& evidence) {
   return std::nullopt;
 }
 
+End CaseRun::DoubtIfNarrow(Judgement& judgement) {
+  if (ByChecksum() || !MayBeSummedNarrowly(case_.dtype) || judgement.verdict != Verdict::kFailed ||
+      judgement.findings.front().reason != Reason::kBound) {
+    return std::nullopt;
+  }
+  const assay::Plan own = plan();
+  const CompareResult compared = *outcome_.compare;
+  op_->HoldTo(case_, NarrowestAccumulator(), *outcome_.plan);
+  End end = Reference();
+  if (!end) end = ComparePass();
+  const CompareResult narrow = *outcome_.compare;
+  outcome_.plan = own;
+  outcome_.compare = compared;
+  if (!end) end = Reference();
+  if (end) return end;
+  if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
+    DoubtForNarrowSums(case_.dtype, judgement);
+  }
+  return std::nullopt;
+}
+
 // What other processes do on the device takes time that is not the kernel's.
 void CaseRun::TimedBesideOthers() {
   const auto& seen = outcome_.bench->conditions;
@@ -478,6 +504,10 @@ End CaseRun::ExamineOutcome() {
       Examine(case_, *op_, device_, launcher_.inputs(), Host(), Request(), outcome_);
   if (!examination.ok()) return EndedBy(examination.status(), "examination");
   examination_ = *std::move(examination);
+  absl::StatusOr<std::vector<Slice>> slices = ReadSlices(
+      case_, plan(), device_, launcher_.inputs(), Request(), launcher_.kernel().debug_buffer());
+  if (!slices.ok()) return EndedBy(slices.status(), "slices");
+  outcome_.slices = *std::move(slices);
   return std::nullopt;
 }
 

@@ -111,6 +111,8 @@ class CaseRun {
   absl::StatusOr<Recheck> RecheckLast();
   End GiveVerdict();
   End TellPrecision(Evidence& evidence);
+  // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in.
+  End DoubtIfNarrow(Judgement& judgement);
   End LaunchAgain();
   void TimedBesideOthers();
   End ExamineOutcome();

@@ -19,6 +19,7 @@
 #include "kernels/judge/provenance.h"
 #include "kernels/judge/received.h"
 #include "kernels/judge/recheck.h"
+#include "kernels/judge/slices.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/load.h"
@@ -291,14 +292,7 @@ class Comparing final : public TensorComparison {
         judgement.findings.front().reason == Reason::kBound) {
       const absl::StatusOr<bool> explains = NarrowSumsExplain();
       if (!explains.ok()) return explains.status();
-      if (*explains) {
-        judgement.verdict = Verdict::kInconclusive;
-        judgement.findings.front().reason = Reason::kSuspect;
-        judgement.findings.front().blame = UsualBlame(Reason::kSuspect);
-        Append(&judgement.findings.front().message,
-               "; sums of 14 bits explain it, which some matrix units have for ", Name(case_.dtype),
-               ": whether this kernel's may be so is not known");
-      }
+      if (*explains) DoubtForNarrowSums(case_.dtype, judgement);
     }
     if (!computed && case_.criterion == Criterion::kDerived) SayAccumulations(judgement.findings);
     outcome_.verdict = judgement.verdict;
@@ -449,8 +443,11 @@ class Comparing final : public TensorComparison {
       absl::StatusOr<Examination> examination =
           Examine(case_, *op_, device_, inputs_, host, request, outcome_);
       if (examination.ok()) AddDiagnosis(case_, *examination, /*received=*/true, outcome_);
+      absl::StatusOr<std::vector<Slice>> slices =
+          ReadSlices(case_, plan(), device_, inputs_, request, {});
       std::swap(outcome_.plan->output.dims, op_dims_);
-      return examination.status();
+      if (slices.ok()) outcome_.slices = *std::move(slices);
+      return examination.ok() ? slices.status() : examination.status();
     }
     outcome_.provenance = TraceNonFinite(*outcome_.compare, /*unwritten=*/0, {});
     if (outcome_.compare->mismatches == 0 || c_.actual.shape.empty()) return absl::OkStatus();

@@ -67,8 +67,9 @@ void ReadProblem(const Message& message, P& problem) {
   }
 }
 
+// `all`: also the fields that have their default.
 template <class P>
-void WriteProblem(const P& problem, Message* message) {
+void WriteProblem(const P& problem, bool all, Message* message) {
   const P defaults;
   const Reflection* reflection = message->GetReflection();
   for (const Field<P>& f : P::Fields()) {
@@ -76,7 +77,7 @@ void WriteProblem(const P& problem, Message* message) {
     if (field == nullptr) continue;
     std::visit(
         [&](auto member) {
-          if (problem.*member == defaults.*member) return;
+          if (!all && problem.*member == defaults.*member) return;
           using T = std::decay_t<decltype(problem.*member)>;
           if constexpr (std::is_same_v<T, std::int64_t>) {
             reflection->SetInt64(message, field, problem.*member);
@@ -99,6 +100,12 @@ void WriteProblem(const P& problem, Message* message) {
 // The member of the spec's oneof that an operator's problem is: it has the operator's name.
 const FieldDescriptor* ProblemField(std::string_view op) {
   return v1::CaseSpec::descriptor()->FindFieldByName(std::string(op));
+}
+
+void WriteProblemOf(const Problem& problem, bool all, v1::CaseSpec& spec) {
+  Message* const message =
+      spec.GetReflection()->MutableMessage(&spec, ProblemField(OpName(problem)));
+  std::visit([&](const auto& p) { WriteProblem(p, all, message); }, problem);
 }
 
 void ReadProblemOf(const v1::CaseSpec& spec, Case& c, std::vector<FieldError>& errors) {
@@ -358,8 +365,7 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
 
 v1::CaseSpec ToProto(const Case& c) {
   v1::CaseSpec spec;
-  Message* problem = spec.GetReflection()->MutableMessage(&spec, ProblemField(OpName(c.problem)));
-  std::visit([&](const auto& p) { WriteProblem(p, problem); }, c.problem);
+  WriteProblemOf(c.problem, /*all=*/false, spec);
   spec.set_name(c.name);
   spec.set_dtype(static_cast<v1::DType>(c.dtype));
   spec.set_out_dtype(static_cast<v1::DType>(c.out_dtype));
@@ -386,6 +392,13 @@ v1::CaseSpec ToProto(const Case& c) {
   spec.mutable_golden()->insert(c.golden.begin(), c.golden.end());
   for (const std::string& slice : c.slices) spec.add_slices(slice);
   if (c.published) WritePublished(*c.published, spec.mutable_published());
+  return spec;
+}
+
+v1::CaseSpec ToProtoResolved(const Case& c) {
+  v1::CaseSpec spec = ToProto(c);
+  spec.clear_problem();
+  WriteProblemOf(OpOf(c).Resolved(c), /*all=*/true, spec);
   return spec;
 }
 

@@ -24,6 +24,8 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors);
 
 // The spec of a case.
 v1::CaseSpec ToProto(const Case& c);
+// The same with every field of the problem, as a kernel gets it (Op::Resolved).
+v1::CaseSpec ToProtoResolved(const Case& c);
 
 // The result of a case that ran. index, start_time and duration are not set.
 v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_view device);

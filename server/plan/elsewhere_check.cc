@@ -24,7 +24,9 @@ void CheckCase(const std::string& path, const v1::CaseSpec& spec, std::vector<Fi
   }
   if (!OnlyValidates(spec.mode())) errors.push_back({Cat(path, ".mode"), std::string(kNoTimes)});
   if (spec.has_min_efficiency()) {
-    errors.push_back({Cat(path, ".min_efficiency"), "needs a time, and none is taken"});
+    errors.push_back(
+        {Cat(path, ".min_efficiency"),
+         Cat("needs a time, and none is taken here: leave it out, got ", spec.min_efficiency())});
   }
 }
 
@@ -39,11 +41,14 @@ v1::JobSpec SpecElsewhere(const v1::ExternalJob& job, std::vector<FieldError>& e
   refuse(!spec.has_cases(), "cases", "is required: a caller's function takes listed cases only");
   refuse(!OnlyValidates(spec.mode()), "mode", kNoTimes);
   refuse(spec.resume(), "resume", "must be false: the function is gone when the daemon is");
-  refuse(spec.has_budget(), "budget", "belongs to suites");
-  refuse(!spec.baseline().empty(), "baseline", "holds times against it, and none is taken");
-  refuse(spec.has_inline_baseline(), "inline_baseline",
-         "holds times against it, and none is taken");
-  refuse(!spec.profiler().empty(), "profiler", "runs the device's kernels only");
+  refuse(spec.has_budget(), "budget",
+         "is a suite's, and a caller's function takes listed cases: leave it out");
+  constexpr std::string_view kHeldAgainst =
+      "has times to hold others against, and none are taken here: leave it out";
+  refuse(!spec.baseline().empty(), "baseline", kHeldAgainst);
+  refuse(spec.has_inline_baseline(), "inline_baseline", kHeldAgainst);
+  refuse(!spec.profiler().empty(), "profiler",
+         "measures kernels of this machine, and the function runs in your process: leave it out");
   if (!spec.has_cases()) return spec;
   int n = 0;
   for (v1::CaseSpec& c : *spec.mutable_cases()->mutable_cases()) {

@@ -76,7 +76,12 @@ void ExternalStream::Accept() {
   const NextMessage next = Take(&first);
   if (next == NextMessage::kGone) return Conclude(absl::CancelledError("the client has gone"));
   if (next != NextMessage::kPiece || !first.has_job()) {
-    return Conclude(BadRequestError({{"job", "must be the first message of the stream"}}));
+    return Conclude(
+        BadRequestError({{"job", Cat("must be the first message of the stream, got ",
+                                     next != NextMessage::kPiece ? "its end"
+                                     : first.has_chunk()         ? "chunk"
+                                     : first.has_launched()      ? "launched"
+                                                                 : "a message without a part")}}));
   }
   if (absl::Status status = MakeJob(first.job()); !status.ok()) return Conclude(status);
   bool lost = false;

@@ -53,7 +53,7 @@ class ExternalStream final
   std::optional<std::string> DropIfStalledSince(absl::Time time) override;
 
  private:
-  // The stream as the code sees it that runs the cases.
+  // The stream, for the code that runs the cases.
   class Link;
 
   explicit ExternalStream(Options options) : options_(std::move(options)) {}

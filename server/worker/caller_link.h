@@ -1,4 +1,4 @@
-// The way to the caller whose function is validated, as the code sees it that runs the cases.
+// The way to the caller whose function is validated, for the code that runs the cases.
 #ifndef ASSAY_SERVER_WORKER_CALLER_LINK_H_
 #define ASSAY_SERVER_WORKER_CALLER_LINK_H_
 

@@ -5,8 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/providers/external/external_reference.h"
+#include "kernels/providers/user/runner_reference.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
+#include "server/base/case_spec.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
 
@@ -31,8 +34,15 @@ absl::Status FaultOf(const v1::ExternalLaunched& launched) {
       return FailedKernel({.error = KernelError::kUnsupported}, message);
     case v1::LAUNCH_END_WROTE_OUTSIDE:
       return FailedKernel({.error = KernelError::kWroteOutside}, message);
-    default:
+    case v1::LAUNCH_END_UNUSABLE:
       return FailedKernel({.error = KernelError::kUnusable}, message);
+    default:
+      return FailedKernel(
+          {.error = KernelError::kProtocol},
+          Cat("the caller ended a launch with launched.end = ", static_cast<int>(launched.end()),
+              "; expected one of the values of LaunchEnd from ",
+              static_cast<int>(v1::LAUNCH_END_RETURNED), " to ",
+              static_cast<int>(v1::LaunchEnd_MAX)));
   }
 }
 
@@ -65,6 +75,8 @@ grpc::Status ElsewhereCall::RunCase(PhaseObserver& observer, const Complete& com
     *end.mutable_result() = ResultWithoutRun(spec, device_.info().id, v1::VERDICT_ERROR, finding);
   } else {
     c.elsewhere = this;
+    const std::unique_ptr<OwnReference> reference = ReferenceOf(c);
+    c.own_reference = reference.get();
     Registry registry;
     registry.Add(ExternalEntry(OpName(c.problem), device_.info().backend));
     CaseRunner runner(device_, registry, /*ceilings=*/nullptr);
@@ -75,6 +87,14 @@ grpc::Status ElsewhereCall::RunCase(PhaseObserver& observer, const Complete& com
   return grpc::Status::OK;
 }
 
+// The caller's own, or one of the kernels that it has sent.
+std::unique_ptr<OwnReference> ElsewhereCall::ReferenceOf(const Case& c) {
+  if (c.reference.empty()) return nullptr;
+  Elsewhere& caller = *this;
+  if (IsExternal(c.reference)) return std::make_unique<ExternalReference>(caller, device_);
+  return std::make_unique<RunnerReference>(answer_.run().reference_file(), device_);
+}
+
 absl::Status ElsewhereCall::Ask(worker::v1::RunElsewhereResponse message) {
   if (Write(&message)) return absl::OkStatus();
   return FailedKernel({.error = KernelError::kLost}, "the caller cannot be reached any more");
@@ -83,7 +103,7 @@ absl::Status ElsewhereCall::Ask(worker::v1::RunElsewhereResponse message) {
 absl::Status ElsewhereCall::Describe(const Case& c, const Plan& plan) {
   worker::v1::RunElsewhereResponse message;
   v1::ExternalKernel& kernel = *message.mutable_ask()->mutable_kernel();
-  *kernel.mutable_spec() = ToProto(c);
+  *kernel.mutable_spec() = ToProtoResolved(c);
   for (const Operand& input : plan.inputs) Fill(input, kernel.add_inputs());
   Fill(plan.output, kernel.mutable_output());
   return Ask(std::move(message));
@@ -103,6 +123,12 @@ absl::Status ElsewhereCall::Launch(std::uint64_t poison) {
   return Ask(std::move(message));
 }
 
+absl::Status ElsewhereCall::LaunchReference() {
+  worker::v1::RunElsewhereResponse message;
+  message.mutable_ask()->mutable_launch()->set_reference(true);
+  return Ask(std::move(message));
+}
+
 absl::StatusOr<Elsewhere::Piece> ElsewhereCall::Await() {
   if (MessageReader::Await(&answer_) != Next::kPiece) {
     return FailedKernel({.error = KernelError::kLost}, "the caller cannot be reached any more");
@@ -112,7 +138,7 @@ absl::StatusOr<Elsewhere::Piece> ElsewhereCall::Await() {
     return Piece{.end = false, .tensor = answer.chunk().tensor(), .bytes = answer.chunk().data()};
   }
   if (!answer.has_launched()) {
-    return FailedKernel({.error = KernelError::kUnusable},
+    return FailedKernel({.error = KernelError::kProtocol},
                         "the caller sent neither bytes nor the end of the launch");
   }
   if (absl::Status s = FaultOf(answer.launched()); !s.ok()) return s;

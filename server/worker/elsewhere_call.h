@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "assay/worker/v1/worker.pb.h"
+#include "kernels/ops/own_reference.h"
 #include "kernels/providers/external/external.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/runner.h"
@@ -37,9 +39,12 @@ class ElsewhereCall final
  private:
   grpc::Status RunCase(PhaseObserver& observer, const Complete& complete);
 
+  std::unique_ptr<OwnReference> ReferenceOf(const Case& c);
+
   absl::Status Describe(const Case& c, const Plan& plan) override;
   absl::Status Send(int tensor, std::string_view bytes) override;
   absl::Status Launch(std::uint64_t poison) override;
+  absl::Status LaunchReference() override;
   absl::StatusOr<Piece> Await() override;
   absl::Status Ask(worker::v1::RunElsewhereResponse message);
 

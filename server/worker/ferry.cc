@@ -12,16 +12,20 @@ namespace assay::server {
 namespace {
 
 // The slowest connection that a launch's deadline allows for.
-constexpr std::int64_t kBytesPerSecond = 10'000'000;
+constexpr double kBytesPerSecond = 10e6;
 // How long a worker may take to end its case when it gets no more answers.
 constexpr absl::Duration kToEnd = absl::Seconds(10);
 // Messages of the worker that are read ahead.
 constexpr std::size_t kAhead = 4;
 
-std::int64_t BytesOf(const v1::ExternalOperand& operand) {
+std::int64_t CountOf(const v1::ExternalOperand& operand) {
   std::int64_t count = 1;
   for (const std::int64_t extent : operand.tensor().shape()) count *= extent;
-  return StorageBytes(static_cast<DType>(operand.tensor().dtype()), count);
+  return count;
+}
+
+std::int64_t BytesOf(const v1::ExternalOperand& operand) {
+  return StorageBytes(static_cast<DType>(operand.tensor().dtype()), CountOf(operand));
 }
 
 }  // namespace
@@ -79,6 +83,9 @@ bool Ferry::TakeFromWorker(absl::Time* deadline) {
   if (ask.has_kernel()) {
     bytes_ = BytesOf(ask.kernel().output());
     for (const v1::ExternalOperand& input : ask.kernel().inputs()) bytes_ += BytesOf(input);
+    if (!ask.kernel().spec().reference().empty()) {  // and its magnitudes
+      bytes_ += 2 * StorageBytes(DType::kF64, CountOf(ask.kernel().output()));
+    }
   }
   if (!caller_.Give(&ask)) {
     BeginTurn(deadline);
@@ -124,11 +131,12 @@ void Ferry::CheckTime(absl::Time* deadline) {
   if (!asked_ || no_answers_) return;
   // The bytes may have to go there and back.
   const absl::Duration limit =
-      caller_.launch_deadline() + absl::Seconds(2 * (bytes_ / kBytesPerSecond));
+      caller_.launch_deadline() + 2 * absl::Seconds(static_cast<double>(bytes_) / kBytesPerSecond);
   if (EvenTime() < asked_at_ + limit) return;
-  v1::Finding finding =
-      MakeFinding(v1::REASON_TIMEOUT, Cat("the caller's function gave no output within ",
-                                          absl::FormatDuration(limit), " (launch_deadline)"));
+  v1::Finding finding = MakeFinding(
+      v1::REASON_TIMEOUT,
+      Cat("the caller's function gave no output within ",
+          absl::FormatDuration(absl::Trunc(limit, absl::Milliseconds(1))), " (launch_deadline)"));
   finding.set_blame(v1::BLAME_CALLER);
   SetPhase(v1::PHASE_KERNEL, finding);
   FailCaller(std::move(finding), deadline);

@@ -288,6 +288,9 @@ class Supervisor final : public CaseExecutor {
     worker::v1::RunCaseRequest request;
     *request.mutable_spec() = spec;
     request.set_index(index);
+    if (IsUserKernel(spec.reference()) && !FindReference(spec, request)) {
+      return KernelIsGone(spec, "reference");
+    }
     worker::v1::RunCaseResponse response;
     bool owes = false;
     const auto [end, status] = keeper_.worker().RunElsewhere(
@@ -320,6 +323,12 @@ class Supervisor final : public CaseExecutor {
                             Fault(Cat(kNoResult, ": ", status.error_message()), v1::BLAME_HOST));
   }
 
+  // Says where the library of the case's reference lies. False: there is none any more.
+  bool FindReference(const v1::CaseSpec& spec, worker::v1::RunCaseRequest& request) const {
+    if (options_.kernel_file) request.set_reference_file(options_.kernel_file(spec.reference()));
+    return !request.reference_file().empty();
+  }
+
   // Sets `start` to when the worker began. None, where cases are ahead: it is to run alone.
   std::optional<v1::CaseResult> RunInWorker(const v1::CaseSpec& spec, int index,
                                             absl::Duration limit, const CancelToken& cancel,
@@ -336,9 +345,8 @@ class Supervisor final : public CaseExecutor {
       if (options_.kernel_file) request.set_kernel_file(options_.kernel_file(spec.provider()));
       if (request.kernel_file().empty()) return KernelIsGone(spec, "kernel");
     }
-    if (!spec.reference().empty()) {
-      if (options_.kernel_file) request.set_reference_file(options_.kernel_file(spec.reference()));
-      if (request.reference_file().empty()) return KernelIsGone(spec, "reference");
+    if (IsUserKernel(spec.reference()) && !FindReference(spec, request)) {
+      return KernelIsGone(spec, "reference");
     }
     for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;

@@ -256,6 +256,34 @@ class UserKernelTest(unittest.TestCase):
             self.assertIn(done.returncode, (0, 4) if "bench" in command else (0,), (command, done))
         self.assertTrue(os.path.exists(os.path.join(folder, "night.xml")))
 
+    def test_the_debug_buffer_comes_back_by_its_bits(self):
+        line = re.search(r"(?m)^    (if \(l->debug\).*)$", guide()).group(1)
+        launch_end = "  return ASSAY_OK;\n}\n\nconst assay_kernel"
+        self.assertIn(launch_end, self.source)
+        nan = '{ static const uint32_t nan = 0x7fa00001; if (l->debug) memcpy((char*)l->debug + 4, &nan, 4); }'
+        source = "#include <string.h>\n" + self.source.replace(launch_end, "  " + line + nan + launch_end)
+        path = self.write("debug.c", source)
+        run = self.run_kernel(path, "--format", "json")
+        self.assertEqual(run.code, 0, run)
+        command = re.search(r"(?m)^    assay (show jobs/… 0 --debug-buffer .*)$", guide()).group(1)
+        shown = self.daemon.run(*command.replace("jobs/…", run.json()["job"]).split())
+        self.assertEqual(shown.code, 0, shown)
+        lines = shown.out.splitlines()
+        self.assertEqual(lines[1].split(), ["byte", "bits", "u32", "f32", "bf16"])
+        self.assertRegex(lines[3], r"^ *4  0x7fa00001  2141192193 +NaN ")
+        self.assertEqual(len(lines), 6, shown)
+        first = self.daemon.run("show", run.json()["job"], "0", "--slice", "actual[0,0]", "--bits").out
+        self.assertIn(lines[2].split()[1], first)
+        for bad, text in [(["--as", "fp8"], 'no type of words "fp8"'), (["--debug-buffer", "0:5000"], "more than 4096"),
+                          (["--debug-buffer", "x"], '"x" is no range')]:
+            refused = self.daemon.run("show", run.json()["job"], "0", *(["--debug-buffer"] if bad[0] == "--as" else []),
+                                      *bad)
+            self.assertEqual(refused.code, 2, refused)
+            self.assertIn(text, refused.err)
+        ours = self.daemon.run("run", "softmax", "--cols", "8", "--dtype", "fp32", "--slice", "debug[0:4]")
+        self.assertEqual(ours.code, 2, ours)
+        self.assertIn("debug is a buffer that kernels of users have: --kernel FILE", ours.err)
+
     def test_on_change_runs_again(self):
         path = self.write("edited.c", self.source.replace("q < s->k;", "q < s->k - 8;"))
         client = subprocess.Popen([harness.ASSAY, "run", "gemm", "--kernel", path, *CASE, "--on-change"],

@@ -36,7 +36,7 @@ def softmax(x):
 def layer_norm(x, weight, bias, *, eps):
     d = x - x.mean(-1, keepdims=True, dtype=np.float64).astype(F)
     variance = (d.astype(np.float64) ** 2).mean(-1, keepdims=True)
-    return (d / np.sqrt(variance + (eps or 1e-5))).astype(F) * weight + bias
+    return (d / np.sqrt(variance + eps)).astype(F) * weight + bias
 
 
 def attention(q, k, v, *, causal, scale=None, mask_shift=0, normalise=True, head=None):
@@ -54,7 +54,7 @@ def attention(q, k, v, *, causal, scale=None, mask_shift=0, normalise=True, head
 
 
 def conv(x, weights, *, padding, stride, flip=False):
-    pad, step = (padding or [0])[0], (stride or [1])[0]
+    pad, step = padding[0], stride[0]
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     taps = weights[:, :, ::-1, ::-1] if flip else weights
     height, width = ((n - taps.shape[i + 2]) // step + 1 for i, n in enumerate(x.shape[2:]))

@@ -90,7 +90,7 @@ def test_memory_next_to_an_input_is_no_output(assay_client):
 
 def test_a_write_outside_with_a_reference_of_ones_own(assay_client):
     report = assay.validate(behind_an_input, reference_fn=planted_functions.softmax, shapes=[(4, 9)],
-                            client=assay_client)
+                            accumulations=9, client=assay_client)
     assert (report[0].verdict, report[0].reason) == ("FAILED", "guard"), report
 
 

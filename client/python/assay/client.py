@@ -412,8 +412,9 @@ def default_client() -> Client:
         return _default
 
 
-def set_default_client(client: Optional[Client]) -> None:
-    """Has such functions use this client from now on; None: one for the default target again."""
+def set_default_client(client: Optional[Client]) -> Optional[Client]:
+    """Has such functions use this client from now on; None: one for the default target again. Returns the one before."""
     global _default
     with _default_lock:
-        _default = client
+        before, _default = _default, client
+    return before

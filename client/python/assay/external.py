@@ -11,9 +11,10 @@ What happens, from validate() to the report (validation.py has validate()):
      for a launch (`launch`). Session keeps the inputs as they came.
   4. Function calls fn(*inputs) and looks at what it gave: an array of its own, of the right shape and format. It finds
      the inputs that fn changed. The output and the changed inputs go back, then the end of the launch (`launched`).
+     Where the user gave the reference, too, `launch` may ask for that: Reference (reference.py) computes it.
   5. The worker puts these bytes in place of its own operands, and judges them. Results come as events of the job.
 
-This process holds one set of inputs and one output. Messages have at most 1 MiB of a tensor. If this process is too
+This process holds the inputs twice, as they came and as the function gets them, and one output. Messages have at most 1 MiB of a tensor. If this process is too
 slow or goes away, the daemon ends the job and frees the device.
 """
 
@@ -27,6 +28,7 @@ import grpc
 from . import errors, results
 from ._wire import compare_pb2, external_pb2
 from .function import Function, Kernel, Operand
+from .reference import Reference
 from .results import CaseResult, Event, Job
 
 _PIECE = 1 << 20  # the most bytes of a tensor in one message
@@ -51,8 +53,10 @@ def _chunks(tensor: int, data: Any) -> Iterator[bytes]:
 class Session:
     """One call of ValidateExternal. Used by one thread."""
 
-    def __init__(self, function: Function, target: str, on_event: Optional[Callable[[Event], None]] = None) -> None:
+    def __init__(self, function: Function, target: str, on_event: Optional[Callable[[Event], None]] = None,
+                 reference: Optional[Reference] = None) -> None:
         self._function = function
+        self._reference = reference
         self._target = target
         self._on_event = on_event
         # What is to be sent, in order: each an iterable of messages, so that no more than one message of a tensor is
@@ -92,8 +96,9 @@ class Session:
         if part == "chunk":
             self._current().take(message.chunk.tensor, message.chunk.data)
         elif part == "launch":
-            self._launch(message.launch.poison)
+            self._launch(message.launch)
         elif part == "kernel":
+            self._kernel = None  # its memory goes before that of the next one comes
             self._kernel = _kernel_of(message.kernel)
         elif part == "event":
             self._event(results.event_of(message.event))
@@ -106,13 +111,17 @@ class Session:
                                   target=self._target)
         return self._kernel
 
-    def _launch(self, poison: int) -> None:
+    def _launch(self, asked: Any) -> None:
         kernel = self._current()
-        outcome = self._function.launch(kernel, poison)
-        for tensor, words in outcome.changed.items():
+        if asked.reference:
+            if self._reference is None:
+                raise errors.Internal(f"assayd at {self._target} asked for a reference, and there is none",
+                                      target=self._target)
+            outcome = self._reference.launch(kernel)
+        else:
+            outcome = self._function.launch(kernel, asked.poison)
+        for tensor, words in outcome.tensors.items():
             self._outgoing.put(_chunks(tensor, words))
-        if outcome.output is not None:
-            self._outgoing.put(_chunks(len(kernel.inputs), outcome.output))
         launched = external_pb2.ExternalLaunched(end=outcome.end, message=outcome.message)
         self._outgoing.put([external_pb2.ValidateExternalRequest(launched=launched).SerializeToString()])
 

@@ -1,8 +1,9 @@
 """Function: calls a user's function on inputs that came as bytes, and looks at what it gave.
 
 What cannot be the output of a kernel is told apart from a wrong output: None, another shape or format, memory of an
-input. Those end the launch with a message. A wrong output is the daemon's to find. Writes outside of the arrays that
-the function was given are found here, by guard bands.
+input. Those end the launch with a message. The daemon finds a wrong output. Writes outside of the arrays that the
+function was given are found here, by guard bands; arrays on a GPU, and those that a function of `arrays=` makes, have
+none.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ class Outcome:
 
     end: Any  # a LaunchEnd
     message: str = ""
-    output: Any = None  # words, row-major
-    changed: Mapping[int, Any] = field(default_factory=dict)
+    # What goes back, by the tensors' numbers: words, row-major. The inputs that were changed come before the output.
+    tensors: Mapping[int, Any] = field(default_factory=dict)
 
 
 def _bytes(words: Any) -> Any:
@@ -204,14 +205,15 @@ class Function:
         """Runs the function once on the kernel's inputs."""
         guarded = list(kernel.guarded)
         try:
-            given = [self._wrap(words, operand.word) for words, operand in zip(kernel.handed, kernel.inputs)]
+            # Views of its own for each launch: a function may change what an array object says of its memory.
+            given = [self._wrap(words.view(), operand.word) for words, operand in zip(kernel.handed, kernel.inputs)]
             out_words = out = None
             keywords = self._fields(kernel)
             if self._out:
                 guarded.append(kernel.output.guarded())
                 out_words = guarded[-1].words
                 _bytes(out_words)[:] = _poisoned(kernel.output, poison, out_words)
-                keywords["out"] = out = self._wrap(out_words, kernel.output.word)
+                keywords["out"] = out = self._wrap(out_words.view(), kernel.output.word)
             returned = self._fn(*given, **keywords)
         except NotImplementedError as error:
             kernel.restore()
@@ -230,12 +232,10 @@ class Function:
         except UnsupportedArray as error:
             kernel.restore()
             return Outcome(UNUSABLE, str(error)[:_MOST_TEXT])
-        return Outcome(RETURNED, "", output, changed)
+        return Outcome(RETURNED, "", {**changed, len(kernel.inputs): output})
 
     def _fields(self, kernel: Kernel) -> dict[str, Any]:
         """The fields of the problem that the function has keyword-only parameters for."""
-        if kernel.spec is None:  # of no operator
-            return {}
         op = problems.op_of(kernel.spec)
         problem, known = getattr(kernel.spec, op), problems.problem_fields(op)
         return {name: list(getattr(problem, name)) if known[name].label == known[name].LABEL_REPEATED
@@ -246,7 +246,7 @@ class Function:
         if self._out:
             if returned is not None and returned is not out and not _overlap(returned, out):
                 raise UnsupportedArray(f"the function was given out= and returned another array; expected None or "
-                                       f"out, got {type(returned).__name__}")
+                                       f"out, got {type(returned).__name__}; or pass out=False to validate")
             if not self._same_memory:
                 return take(out, "the function's output", expected.word).words
             return out_words

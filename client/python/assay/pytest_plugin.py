@@ -100,11 +100,11 @@ def assay(request: pytest.FixtureRequest, assay_client: Client) -> Iterator[Assa
     assay_client.defaults = dict(marker.kwargs) if marker else {}
     assay_client.on_result = record
     assay_client.save_to = folder and os.path.join(folder, re.sub(r"[^\w.-]+", "_", request.node.nodeid))
-    clients.set_default_client(assay_client)
+    before = clients.set_default_client(assay_client)
     try:
         yield Assay(assay_client)
     finally:
-        clients.set_default_client(None)
+        clients.set_default_client(before)
         assay_client.defaults, assay_client.on_result, assay_client.save_to = {}, None, None
 
 

@@ -1,100 +1,134 @@
-"""Validation against a reference of the caller's own, for what Assay has no operator for.
+"""A reference of the user's own, for what Assay has no operator for: the operator `custom`.
 
-The inputs are drawn here and the reference runs here, in FP64. The daemon compares, as Client.compare does: with a
-tolerance that follows from the formats, or the caller's own.
+The job is one like any other (external.py). The daemon draws the inputs and compares, and asks for the reference as it
+asks for a launch of the function.
 """
 
 from __future__ import annotations
 
+import inspect
+import operator
+import re
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from . import problems, results
-from ._wire import case_pb2, job_pb2, types_pb2
-from .client import Client
+from . import problems
 from .errors import refuse
-from .function import RAISED, RETURNED, UNSUPPORTED, WROTE_OUTSIDE, Function, Kernel, Operand, Outcome
-from .results import CaseResult, Job, Report
+from .function import RAISED, RETURNED, UNUSABLE, Kernel, Operand, Outcome
 
-_FORMATS = ("fp64", "fp32", "fp16")  # that NumPy rounds to
+_OP = "custom"
+_OURS = "external"  # the reference that this process computes
+_FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "int8", "int32")  # that are widened here
+_MOST_TEXT = 2000  # characters of what the reference raised
+_TAKEN = ("input", "out", "scalar")
 
 
-def validate_by_reference(function: Function, reference_fn: Callable[..., Any], client: Client, dtype: Any, shapes: Any,
-                          seed: int, repeats: int, keywords: Mapping[str, Any]) -> Report:
-    """One case for each format and each of `shapes`. `keywords` are those of Client.compare."""
-    listed_shapes = list(shapes or ())
-    if not listed_shapes:
+class Reference:
+    """The user's reference.
+
+    reference_fn   computes the expected output in FP64 from FP64 inputs. It may return a pair: the output, and the
+                   sum of the magnitudes of each element's terms, of the same shape. Then the error bound is proven
+    """
+
+    def __init__(self, reference_fn: Callable[..., Any]) -> None:
+        if not callable(reference_fn):
+            raise refuse("reference_fn", f"must be a function of the inputs, got {type(reference_fn).__name__}")
+        self._fn = reference_fn
+
+    def names(self, count: int) -> list[str]:
+        """Names for the inputs: those of the function's parameters, if they say them."""
+        try:
+            parameters = inspect.signature(self._fn).parameters.values()
+        except (TypeError, ValueError):  # a function in C that does not say
+            parameters = ()  # type: ignore[assignment]
+        named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+        reserved = ("actual", "expected", "bound", "out")
+        good = len(named) == count and all(re.fullmatch(r"[A-Za-z_]\w{0,30}", name, re.ASCII) and name not in reserved
+                                           for name in named)
+        return named if good else [f"x{i}" for i in range(count)]
+
+    def output_shape(self, shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[int, ...]:
+        """The shape of the output, found by a run on inputs that are drawn here."""
+        rng = np.random.default_rng(seed)
+        value, _ = self._run([rng.standard_normal(shape) for shape in shapes])
+        return tuple(value.shape) or (1,)
+
+    def launch(self, kernel: Kernel) -> Outcome:
+        """Runs the reference on a kernel's inputs, as they came."""
+        try:
+            value, magnitude = self._run([_widened(came, operand) for came, operand in zip(kernel.came, kernel.inputs)])
+        except Exception as error:  # whatever the user's code raises
+            return Outcome(RAISED, f"reference_fn raised {type(error).__name__}: {error}"[:_MOST_TEXT])
+        number = len(kernel.inputs) + 1
+        if value.shape != kernel.output.shape and not (kernel.output.count == 1 and value.shape == ()):
+            return Outcome(UNUSABLE, f"reference_fn gave an array of the shape {problems.shape_text(value.shape)}; "
+                                     f"expected {problems.shape_text(kernel.output.shape)}")
+        number = len(kernel.inputs) + 1
+        tensors = {number: np.ascontiguousarray(value).reshape(-1)}
+        if magnitude is not None:
+            tensors[number + 1] = np.ascontiguousarray(magnitude).reshape(-1)
+        return Outcome(RETURNED, "", tensors)
+
+    def _run(self, inputs: Sequence[Any]) -> tuple[Any, Any]:
+        returned = self._fn(*inputs)
+        if returned is None:
+            raise TypeError("it returned None; expected an array. Does it return its result?")
+        if not isinstance(returned, tuple):
+            return np.array(returned, np.float64), None
+        arrays = [np.array(one, np.float64) for one in returned]
+        if len(arrays) != 2 or arrays[0].shape != arrays[1].shape:
+            shapes = ", ".join(problems.shape_text(one.shape) for one in arrays)
+            raise TypeError(f"it returned a tuple of arrays of the shapes {shapes}; expected one array, or a pair of "
+                            "the same shape: the output and the magnitudes of its terms")
+        return arrays[0], arrays[1]
+
+
+def _widened(words: Any, operand: Operand) -> Any:
+    if operand.word == "bf16":
+        return (words.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return words.astype(np.float64)
+
+
+def cases_of(reference: Reference, shapes: Any, dtype: Any, seed: int, keywords: Mapping[str, Any]) -> list[Any]:
+    """The CaseSpecs: one for each format and each of `shapes`."""
+    listed = list(shapes or ())
+    if not listed:
         raise refuse("shapes", "is required: a list, with the shapes of all inputs for each case")
-    if isinstance(dtype, (list, tuple)) and not dtype:
-        raise refuse("dtype", "is empty: name a format, or a list of them")
     words = [problems.dtype_word(problems.dtype_number("dtype", one))
              for one in (dtype if isinstance(dtype, (list, tuple)) else [dtype or "fp32"])]
+    if not words:
+        raise refuse("dtype", "is empty: name a format, or a list of them")
     for word in words:
         if word not in _FORMATS:
             raise refuse("dtype", f"with reference_fn it must be one of {', '.join(_FORMATS)}, got {word}")
-    found: list[CaseResult] = []
-    for word in words:
-        for inputs in listed_shapes:
-            listed = [tuple(inputs)] if all(isinstance(n, int) for n in inputs) else [tuple(one) for one in inputs]
-            found.append(_case(len(found), function, reference_fn, client, word, listed, seed, repeats, keywords))
-    return Report(_job(found), tuple(found), client.target, function.raised)
+    for name in _TAKEN:
+        if name in keywords:
+            raise refuse(name, "follows from shapes and reference_fn; leave it out")
+    specs: list[Any] = []
+    for inputs in listed:
+        one = _shapes_of(inputs)
+        problem = {"input": [_tensor(name, shape) for name, shape in zip(reference.names(len(one)), one)],
+                   "out": [_tensor("out", reference.output_shape(one, seed))]}
+        specs += problems.cases(_OP, {**keywords, **problem, "dtype": words, "reference": _OURS})
+    return specs
 
 
-def _case(index: int, function: Function, reference_fn: Callable[..., Any], client: Client, word: str,
-          shapes: Sequence[tuple[int, ...]], seed: int, repeats: int, keywords: Mapping[str, Any]) -> CaseResult:
-    name = f"{word} " + " ".join(map(problems.shape_text, shapes))
-    number = problems.dtype_number("dtype", word)
-    rng = np.random.default_rng([seed, index])
-    operands = [Operand(f"inputs[{i}]", number, shape) for i, shape in enumerate(shapes)]
-    drawn = [rng.standard_normal(shape).astype(operand.words().dtype) for operand, shape in zip(operands, shapes)]
-    expected = np.asarray(reference_fn(*(x.astype(np.float64) for x in drawn)), np.float64)
-    kernel = Kernel(None, operands, Operand("output", number, expected.shape))
-    for i, x in enumerate(drawn):
-        kernel.take(i, x.tobytes())
-    poison = (1 << 8 * drawn[0].itemsize) - 1  # a NaN
-    outcomes = [function.launch(kernel, poison) for _ in range(max(1, repeats))]
-    for outcome in outcomes:
-        if outcome.end != RETURNED or outcome.changed:
-            return _ended(index, name, outcome, operands)
-    if any(outcome.output.tobytes() != outcomes[0].output.tobytes() for outcome in outcomes[1:]):
-        return _local(index, name, types_pb2.VERDICT_FAILED, case_pb2.REASON_NONDETERMINISTIC,
-                      f"{len(outcomes)} launches did not agree bit by bit")
-    result = client.compare(outcomes[0].output, expected, **keywords)
-    message = type(result.proto)()
-    message.CopyFrom(result.proto)
-    message.index, message.name, message.ran_elsewhere = index, f"{name}: {message.name}", True
-    return results.of(CaseResult, message)
+def _shapes_of(inputs: Any) -> list[tuple[int, ...]]:
+    if isinstance(inputs, (str, Mapping)) or not hasattr(inputs, "__iter__"):
+        raise refuse("shapes", f"with reference_fn each must be the shape of the input, or a list of the inputs' "
+                               f"shapes, got {inputs!r}")
+    listed = list(inputs)
+    if not any(hasattr(one, "__iter__") for one in listed):
+        listed = [listed]
+    try:
+        shapes = [tuple(operator.index(n) for n in shape) for shape in listed]
+    except TypeError:
+        raise refuse("shapes", f"must hold whole numbers, got {inputs!r}") from None
+    if not all(shapes):
+        raise refuse("shapes", f"every input must have at least one axis, got {inputs!r}")
+    return shapes
 
 
-def _ended(index: int, name: str, outcome: Outcome, operands: Sequence[Operand]) -> CaseResult:
-    if outcome.end == RETURNED:
-        names = ", ".join(operands[i].name for i in outcome.changed)
-        return _local(index, name, types_pb2.VERDICT_FAILED, case_pb2.REASON_GUARD, f"the function changed {names}")
-    if outcome.end == WROTE_OUTSIDE:
-        return _local(index, name, types_pb2.VERDICT_FAILED, case_pb2.REASON_GUARD, outcome.message)
-    if outcome.end == UNSUPPORTED:
-        return _local(index, name, types_pb2.VERDICT_UNSUPPORTED, case_pb2.REASON_UNSUPPORTED, outcome.message)
-    reason = case_pb2.REASON_CRASH if outcome.end == RAISED else case_pb2.REASON_FAULT
-    return _local(index, name, types_pb2.VERDICT_ERROR, reason, outcome.message)
-
-
-def _local(index: int, name: str, verdict: Any, reason: Any, text: str) -> CaseResult:
-    """A result that no daemon was needed for."""
-    word = problems.word(case_pb2.DESCRIPTOR.enum_types_by_name["Reason"], reason)
-    finding = case_pb2.Finding(reason=word, reason_code=reason, blame=case_pb2.BLAME_KERNEL, message=text)
-    return results.of(CaseResult, case_pb2.CaseResult(index=index, name=name, verdict=verdict, findings=[finding],
-                                                      ran_elsewhere=True))
-
-
-def _job(found: Sequence[CaseResult]) -> Job:
-    """The cases as a job that no daemon has: its name is empty."""
-    verdicts = [result.verdict for result in found]
-    fields = {"passed": "PASSED", "failed": "FAILED", "inconclusive": "INCONCLUSIVE", "unsupported": "UNSUPPORTED",
-              "errors": "ERROR", "skipped": "SKIPPED"}
-    counts = job_pb2.VerdictCounts(total=len(found), **{name: verdicts.count(word) for name, word in fields.items()})
-    # Nothing has passed where nothing ran.
-    worst = next((word for word in ("FAILED", "ERROR", "INCONCLUSIVE", "UNSUPPORTED", "SKIPPED") if word in verdicts),
-                 "PASSED" if verdicts else "INCONCLUSIVE")
-    return results.of(Job, job_pb2.Job(state=job_pb2.JOB_STATE_FINISHED, counts=counts,
-                                       verdict=types_pb2.Verdict.Value(f"VERDICT_{worst}")))
+def _tensor(name: str, shape: Sequence[int]) -> str:
+    return f"{name}={'x'.join(map(str, shape))}"

@@ -5,7 +5,8 @@ proto/assay/v1/operator.proto). No operator is known here by its name. The set h
 
     aligned    multiples of tiles and vectors
     odd        prime extents: every tile and vector has a remainder
-    ones       extents of 1
+    ones       an extent of 1 for rows and batches
+    thin       an extent of 1 for the next axis, such as the columns of a product: a matrix times a vector
     long       long sums and rows
     held out   drawn by the seed: nobody tuned a kernel for them
     special    the odd shape with special values
@@ -44,10 +45,12 @@ _SIZES: dict[str, dict[str, Sequence[Any]]] = {
             "whole": [5, 131]},
     "ones": {"few": [1], "extent": [1, 5, 7], "length": [17], "flat": [7], "grid": [5, 7], "window": [1, 1],
              "whole": [1, 3, 17]},
+    "thin": {"few": [2], "extent": [7, 1, 5], "length": [19], "flat": [1], "grid": [5, 1], "window": [1, 1],
+             "whole": [3, 1, 17]},
     "long": {"few": [2], "extent": [24, 20, 40], "length": [1009], "flat": [65537], "grid": [40, 9], "window": [2, 3],
              "whole": [2, 1009]},
 }
-# The least and the most of a held-out shape's.
+# The smallest and the largest extent of a held-out shape.
 _RANGES = {"few": (1, 8), "extent": (2, 100), "length": (2, 1000), "flat": (2, 20000), "grid": (4, 24), "window": (1, 3),
            "whole": (5, 300)}
 _HELD_OUT = 2  # held-out shapes of the default set, for each one that is asked for

@@ -15,6 +15,7 @@ from .client import Client, default_client
 from .errors import refuse
 from .external import Session
 from .function import Function
+from .reference import Reference, cases_of
 from .results import Event, Report
 from .shapes import Drawn, Near, default_set
 
@@ -25,7 +26,7 @@ Shape = Mapping[str, Any]
 
 def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = None,
              shapes: Union[None, Shape, Sequence[Any]] = None, seed: int = 1, client: Optional[Client] = None,
-             patterns: Union[None, str, Sequence[str]] = None, held_out: int = 1, repeats: int = 2,
+             patterns: Union[None, str, Sequence[str]] = None, held_out: Optional[int] = None, repeats: int = 2,
              arrays: Union[str, Callable[[Any], Any]] = "numpy", out: Optional[bool] = None,
              reference_fn: Optional[Callable[..., Any]] = None, device: str = "", launch_deadline: Any = None,
              labels: Optional[Mapping[str, str]] = None, on_event: Optional[Callable[[Event], None]] = None,
@@ -37,56 +38,71 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
     op        the operation. Its fields are the other keywords: causal=True. A list is a sweep.
     dtype     the format of the inputs, or a list of them
     shapes    the fields that differ from case to case: a dictionary, or a list of dictionaries. Default, unless other
-              keywords name every extent: aligned, odd, long and single extents, and shapes that the seed draws
+              keywords name every extent: aligned, odd, long and thin shapes, and shapes that the seed draws
     patterns  the data, such as "normal:0.5"; a list is a sweep. Default: the operator's own. With the default shapes,
               special values as well
     held_out  the number of further shapes near each of `shapes`, drawn by the seed: nobody tuned the kernel for them.
-              0 leaves them out
+              Default 1; 0 leaves them out
     repeats   launches of each case whose outputs must agree bit by bit
     arrays    what fn takes: "numpy", "torch", "torch:cuda", or a function that makes it of a NumPy array
     out       whether fn writes into a tensor that it gets as `out`. Only then elements that it never writes are seen.
               Default: if it has a parameter of that name
     reference_fn     for what Assay has no operator for, in place of op: computes the expected output in FP64 from FP64
-              inputs. `shapes` are then the shapes of the inputs. The result is no job of the daemon's.
-    launch_deadline  the longest time for one call of fn. Default: the daemon's. Such calls do not count towards the
-              deadline of a case
+              inputs. `shapes` are then the shapes of the inputs: a tuple for one input, a list of tuples for several.
+              The error bound follows from accumulations=, the number of terms that are summed for an element. It is
+              proven if reference_fn returns a pair: the output, and the sum of the magnitudes of each element's terms.
+              Or give atol= and rtol=
+    launch_deadline  the longest time for one call of fn. Default: the daemon's. The daemon then ends the job. A call of fn
+              that never returns is yours to interrupt: this function returns after fn has. Such calls do not count
+              towards the deadline of a case
 
     Returns the report whatever the verdict is; Report.raise_on_failure raises.
     """
     asked = default_client() if client is None else client
     function = Function(fn, arrays, out)
-    if reference_fn is not None:
-        from .reference import validate_by_reference
-
-        if op is not None:
-            raise refuse("reference_fn", f"is for functions that Assay has no operator for; op is {op}")
-        return validate_by_reference(function, reference_fn, asked, dtype, shapes, seed, repeats, fields)
-    if op is None:
-        raise refuse("op", f"name the operation that fn computes ({', '.join(problems.names())}), or give reference_fn")
     common: dict[str, Any] = {**fields, "repeats": repeats}
-    if dtype is not None:
-        common["dtype"] = dtype
     if patterns is not None:
         common["pattern"] = patterns if isinstance(patterns, str) else list(patterns)
-    draws = random.Random(seed)
-    drawn = default_set(op, common, held_out, draws) if shapes is None else None
-    listed: list[Any] = []
-    if drawn is None:
-        listed = [spec for shape in _shapes(shapes, common) for spec in problems.cases(op, {**common, **shape})]
-        drawn = [shape for shape in (Near(spec, draws) for _ in range(held_out) for spec in listed) if shape.drawn]
+    reference = None if reference_fn is None else Reference(reference_fn)
+    listed, drawn = _cases(op, reference, dtype, shapes, seed, held_out, common)
     header = external_pb2.ExternalJob()
     header.spec.device = device or str(asked.defaults.get("device", ""))
     header.spec.labels.update(labels or {})
     problems.set_field(header.spec, header.spec.DESCRIPTOR.fields_by_name["seed"], seed, "seed")
     if launch_deadline is not None:
         problems.fill_duration(header.launch_deadline, "launch_deadline", launch_deadline)
-    session = _run(asked, function, header, listed, drawn, on_event)
+    session = _run(asked, lambda: Session(function, asked.target, on_event, reference), header, listed, drawn)
     assert session.job is not None
     found = tuple(sorted(session.results, key=lambda result: result.index))
     if asked.on_result is not None:
         for result in found:
             asked.on_result(result)
     return Report(session.job, found, asked.target, function.raised)
+
+
+def _cases(op: Optional[str], reference: Optional[Reference], dtype: Any, shapes: Any, seed: int, held_out: Optional[int],
+           common: dict[str, Any]) -> tuple[list[Any], list[Drawn]]:
+    """The cases that were asked for, and those whose shapes are drawn."""
+    if reference is not None:
+        if op is not None:
+            raise refuse("reference_fn", f"is for functions that Assay has no operator for; op is {op}")
+        if held_out:
+            raise refuse("held_out", f"needs op: which extents belong together is not known with reference_fn; got "
+                                     f"{held_out}, leave it out")
+        return cases_of(reference, shapes, dtype, seed, common), []  # nobody knows which extents belong together
+    if op is None:
+        raise refuse("op", f"name the operation that fn computes ({', '.join(problems.names())}), or give reference_fn")
+    if dtype is not None:
+        common["dtype"] = dtype
+    held_out = 1 if held_out is None else held_out
+    draws = random.Random(seed)
+    if shapes is None:
+        drawn = default_set(op, common, held_out, draws)
+        if drawn is not None:
+            return [], drawn
+    listed = [spec for shape in _shapes(shapes, common) for spec in problems.cases(op, {**common, **shape})]
+    near = (Near(spec, draws) for _ in range(held_out) for spec in listed)
+    return listed, [shape for shape in near if shape.drawn]
 
 
 def _shapes(shapes: Any, common: Mapping[str, Any]) -> list[Shape]:
@@ -104,13 +120,13 @@ def _shapes(shapes: Any, common: Mapping[str, Any]) -> list[Shape]:
     return listed
 
 
-def _run(client: Client, function: Function, header: Any, listed: Sequence[Any], drawn: list[Drawn],
-         on_event: Optional[Callable[[Event], None]]) -> Session:
+def _run(client: Client, make: Callable[[], Session], header: Any, listed: Sequence[Any],
+         drawn: list[Drawn]) -> Session:
     """Runs the job. A drawn shape that the daemon refuses is drawn again."""
     while True:
         del header.spec.cases.cases[:]
         header.spec.cases.cases.extend([*listed, *(shape.spec for shape in drawn)])
-        session = Session(function, client.target, on_event)
+        session = make()
         try:
             client.serve(session, header)
             return session

@@ -53,6 +53,13 @@ class Attention final : public Op {
  public:
   std::string_view name() const override { return AttentionProblem::kOp; }
   int DataOperands(const Problem&) const override { return 3; }
+  Problem Resolved(const Case& c) const override {
+    auto p = std::get<AttentionProblem>(c.problem);
+    p.scale = p.Scale(c.dtype);
+    p.kv_heads = p.KvHeads();
+    p.kv_seq = p.KvSeq();
+    return p;
+  }
 
   void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
     const auto& p = std::get<AttentionProblem>(c.problem);

@@ -63,6 +63,22 @@ class Conv final : public Op {
     return {.sums_of_products = true, .most_operand_roundoff = kTransformRoundoff};
   }
 
+  Problem Resolved(const Case& c) const override {
+    const auto& given = std::get<ConvProblem>(c.problem);
+    ConvProblem p = given;
+    const auto axes = static_cast<std::size_t>(given.spatial());
+    p.stride.resize(axes);
+    p.padding.resize(axes);
+    p.dilation.resize(axes);
+    for (std::size_t i = 0; i < axes; ++i) {
+      const int d = static_cast<int>(i);
+      p.stride[i] = given.Stride(d);
+      p.padding[i] = given.Padding(d);
+      p.dilation[i] = given.Dilation(d);
+    }
+    return p;
+  }
+
   std::span<const DType> InputFormats() const override {
     static constexpr DType kFormats[] = {
         DType::kF64,    DType::kF32,      DType::kTF32, DType::kF16,      DType::kBF16,

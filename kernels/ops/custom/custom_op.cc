@@ -11,6 +11,8 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_format.h"
+
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
@@ -218,10 +220,11 @@ class Custom final : public Op {
       for (std::int64_t i = 0; i < n; ++i) {
         const double got = LoadDouble(output.dtype, raw.data(), i);
         if (!std::isnan(reference.value[begin + i]) || std::isnan(got)) continue;
-        return FailedKernel(
-            {.error = KernelError::kNotNumber, .reference = true},
-            Cat("the reference is NaN at element ", begin + i, " of ", c.reference,
-                ", where the kernel gives ", got, ", and no input is infinite or NaN"));
+        return FailedKernel({.error = KernelError::kNotNumber, .reference = true},
+                            Cat("the reference is NaN at element ", begin + i, " of ", c.reference,
+                                ", where the kernel gives ", got,
+                                ", and no input is infinite or NaN: one of the "
+                                "two is wrong"));
       }
     }
     return absl::OkStatus();
@@ -231,6 +234,19 @@ class Custom final : public Op {
     if (c.own_reference == nullptr || c.own_reference->gave_magnitudes()) return "";
     return "; it holds if the terms of each sum together are at most √K times the largest "
            "reference: if they cancel, let the reference give their magnitudes";
+  }
+
+  std::string ProvesLittle(const Case& c, const Plan& plan) const override {
+    constexpr double kMost = 0.5;
+    const OwnReference* const reference = c.own_reference;
+    if (reference == nullptr || reference->gave_magnitudes() || plan.exact) return "";
+    const double unseen = WithoutMagnitudes(c, plan);
+    const double share = reference->ShareUpTo(unseen);
+    if (share <= kMost) return "";
+    return absl::StrFormat(
+        "the bound allows %.3g for each element, and %.0f %% of the results are no larger than "
+        "that: let the reference give the magnitudes of its terms, or judge by atol and rtol",
+        unseen, 100 * share);
   }
 
   std::vector<std::pair<std::string, double>> Scalars(const Case& c) const override {
@@ -247,7 +263,7 @@ class Custom final : public Op {
                      .message = "an operator of your own has no exact cases: the result rests on "
                                 "its error bound and its reference"});
     if (c.own_reference != nullptr && !c.own_reference->gave_magnitudes() && !plan.exact) {
-      const double unseen = Allowance(c, plan, 0, std::numeric_limits<double>::quiet_NaN());
+      const double unseen = WithoutMagnitudes(c, plan);
       notes.push_back(
           {.name = "magnitudes",
            .message = Cat("the reference gives no magnitudes: errors of single elements up to ",
@@ -267,10 +283,15 @@ class Custom final : public Op {
                          std::sqrt(static_cast<double>(plan.accumulations));
     if (share <= kVacuousFactor) return absl::OkStatus();
     return FailedKernel(
-        {.error = KernelError::kUnwritten, .reference = true},
+        {.error = KernelError::kUnusable, .reference = true},
         Cat("the reference gives no magnitudes, and nothing follows from ", plan.accumulations,
             " accumulations alone: let it write the sum of |terms| of each "
             "element to assay_launch.magnitude, or judge by atol and rtol"));
+  }
+
+  // What the bound allows an element if the reference says nothing of its terms.
+  static double WithoutMagnitudes(const Case& c, const Plan& plan) {
+    return Allowance(c, plan, 0, std::numeric_limits<double>::quiet_NaN());
   }
 
   static double Allowance(const Case& c, const Plan& plan, double value, double magnitude) {

@@ -127,8 +127,8 @@ class Checker {
   void Name(std::string_view field, std::string_view name) {
     if (!IsName(name)) {
       Say(field, Cat("\"", name, "\" is no name: use letters, digits and _, at most ", kLongestName,
-                     " of them, and begin with a letter"));
-    } else if (name == "actual" || name == "expected" || name == "bound") {
+                     " of them, and do not begin with a digit"));
+    } else if (name == "actual" || name == "expected" || name == "bound" || name == "debug") {
       Say(field, Cat("\"", name, "\" is the name of a result; choose another"));
     } else if (!names_.insert(name).second) {
       Say(field, Cat("\"", name, "\" is there twice; every tensor and number needs its own name"));

@@ -101,6 +101,20 @@ class Gemm final : public Op {
   std::string_view name() const override { return GemmProblem::kOp; }
   OpTraits traits() const override { return {.sums_of_products = true, .checksums = true}; }
 
+  Problem Resolved(const Case& c) const override {
+    auto p = std::get<GemmProblem>(c.problem);
+    const auto fill = [&p](std::int64_t rows, std::int64_t cols, std::int64_t& ld,
+                           std::int64_t& stride) {
+      const Extents e = StoredExtents(p.batch, rows, cols, ld, stride);
+      ld = e.ld;
+      stride = e.batch_stride;
+    };
+    fill(p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lda, p.stride_a);
+    fill(p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb, p.stride_b);
+    fill(p.m, p.n, p.ldc, p.stride_c);
+    return p;
+  }
+
   std::span<const DType> InputFormats() const override {
     static constexpr DType kFormats[] = {DType::kF64,      DType::kF32,  DType::kTF32,
                                          DType::kF16,      DType::kBF16, DType::kE4M3FN,

@@ -52,17 +52,10 @@ class Landing {
 
 class ExternalKernel final : public Kernel {
  public:
-  ExternalKernel(Elsewhere& elsewhere, std::size_t inputs, Device& device)
-      : elsewhere_(elsewhere), device_(device), sent_(inputs) {}
+  ExternalKernel(Elsewhere& elsewhere, Device& device) : elsewhere_(elsewhere), device_(device) {}
 
   absl::Status Bring(std::span<const TensorView> inputs, const TensorView& output) override {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      absl::StatusOr<TensorDigest> digest = device_.Digest(inputs[i]);
-      if (!digest.ok()) return digest.status();
-      if (sent_[i] == *digest) continue;
-      if (absl::Status s = Send(static_cast<int>(i), inputs[i]); !s.ok()) return s;
-      sent_[i] = *digest;
-    }
+    if (absl::Status s = elsewhere_.Bring(inputs, device_); !s.ok()) return s;
     poison_ = 0;
     if (output.count() == 0) return absl::OkStatus();
     std::uint64_t first[2] = {0, 0};
@@ -89,35 +82,24 @@ class ExternalKernel final : public Kernel {
   std::string implementation() const override { return "the caller's process"; }
 
  private:
-  absl::Status Send(int tensor, const TensorView& view) {
-    const std::int64_t most = kMostExternalBytes * 8 / Info(view.dtype).storage_bits;
-    for (std::int64_t begin = 0; begin < view.count(); begin += most) {
-      const std::int64_t count = std::min(most, view.count() - begin);
-      const std::int64_t bytes = StorageBytes(view.dtype, count);
-      stage_.resize(static_cast<std::size_t>(bytes) / sizeof(double) + 1);
-      if (absl::Status s = device_.ToHost(view, begin, count, stage_.data()); !s.ok()) return s;
-      const std::string_view piece(reinterpret_cast<const char*>(stage_.data()),
-                                   static_cast<std::size_t>(bytes));
-      if (absl::Status s = elsewhere_.Send(tensor, piece); !s.ok()) return s;
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status Take(const Elsewhere::Piece& piece, std::vector<Landing>& landings) {
-    const auto unusable = [](std::string message) {
-      return FailedKernel({.error = KernelError::kUnusable}, message);
-    };
     if (piece.tensor < 0 || piece.tensor >= static_cast<int>(landings.size())) {
-      return unusable(Cat("the case has the tensors 0 to ", landings.size() - 1, ", got bytes of ",
+      return NoAnswer(Cat("the case has the tensors 0 to ", landings.size() - 1, ", got bytes of ",
                           piece.tensor));
     }
     Landing& landing = landings[static_cast<std::size_t>(piece.tensor)];
     const auto size = static_cast<std::int64_t>(piece.bytes.size());
     if (size > landing.expected() - landing.received()) {
-      return unusable(Cat("tensor ", piece.tensor, " has ", landing.expected(),
+      return NoAnswer(Cat("tensor ", piece.tensor, " has ", landing.expected(),
                           " bytes, got at least ", landing.received() + size));
     }
     return landing.Add(device_, piece.bytes);
+  }
+
+  // The caller's program does not keep to the protocol, which is no fault of its function's.
+  static absl::Status NoAnswer(std::string_view what) {
+    return FailedKernel({.error = KernelError::kProtocol},
+                        Cat("the caller's answer to a launch is wrong: ", what));
   }
 
   // The output must be there, and of an input all or nothing.
@@ -125,18 +107,15 @@ class ExternalKernel final : public Kernel {
     for (std::size_t i = 0; i < landings.size(); ++i) {
       const bool unchanged = i + 1 < landings.size() && landings[i].received() == 0;
       if (unchanged || landings[i].received() == landings[i].expected()) continue;
-      return FailedKernel({.error = KernelError::kUnusable},
-                          Cat("tensor ", i, " has ", landings[i].expected(), " bytes, got ",
-                              landings[i].received()));
+      return NoAnswer(Cat("tensor ", i, " has ", landings[i].expected(), " bytes, got ",
+                          landings[i].received()));
     }
     return absl::OkStatus();
   }
 
   Elsewhere& elsewhere_;
   Device& device_;
-  std::vector<std::optional<TensorDigest>> sent_;  // of the inputs, as the other process has them
   std::uint64_t poison_ = 0;
-  std::vector<double> stage_;  // doubles for their alignment
 };
 
 // Whether the rows of a 4-bit tensor would share bytes: the other process has each row in bytes of
@@ -160,11 +139,41 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeExternal(const Case& c, const Plan& 
     return absl::UnimplementedError(
         "a function takes 4-bit tensors of several rows only if the innermost extent is even");
   }
-  if (absl::Status s = c.elsewhere->Describe(c, plan); !s.ok()) return s;
-  return std::make_unique<ExternalKernel>(*c.elsewhere, plan.inputs.size(), device);
+  if (absl::Status s = c.elsewhere->BeginKernel(c, plan); !s.ok()) return s;
+  return std::make_unique<ExternalKernel>(*c.elsewhere, device);
 }
 
 }  // namespace
+
+absl::Status Elsewhere::BeginKernel(const Case& c, const Plan& plan) {
+  sent_.assign(plan.inputs.size(), std::nullopt);
+  return Describe(c, plan);
+}
+
+absl::Status Elsewhere::Bring(std::span<const TensorView> inputs, Device& device) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    absl::StatusOr<TensorDigest> digest = device.Digest(inputs[i]);
+    if (!digest.ok()) return digest.status();
+    if (sent_[i] == *digest) continue;
+    if (absl::Status s = SendWhole(static_cast<int>(i), inputs[i], device); !s.ok()) return s;
+    sent_[i] = *digest;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elsewhere::SendWhole(int tensor, const TensorView& view, Device& device) {
+  const std::int64_t most = kMostExternalBytes * 8 / Info(view.dtype).storage_bits;
+  for (std::int64_t begin = 0; begin < view.count(); begin += most) {
+    const std::int64_t count = std::min(most, view.count() - begin);
+    const std::int64_t bytes = StorageBytes(view.dtype, count);
+    stage_.resize(static_cast<std::size_t>(bytes) / sizeof(double) + 1);
+    if (absl::Status s = device.ToHost(view, begin, count, stage_.data()); !s.ok()) return s;
+    const std::string_view piece(reinterpret_cast<const char*>(stage_.data()),
+                                 static_cast<std::size_t>(bytes));
+    if (absl::Status s = Send(tensor, piece); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
 
 KernelEntry ExternalEntry(std::string_view op, std::string_view backend) {
   KernelEntry entry;

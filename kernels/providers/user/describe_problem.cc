@@ -9,6 +9,7 @@
 
 #include "kernels/ops/field.h"
 #include "kernels/ops/op.h"
+#include "kernels/ops/slice.h"
 #include "kernels/runtime/arena.h"
 #include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
@@ -140,6 +141,14 @@ void Writer::Write(const Operand& operand, SharedTensor& to) {
 
 }  // namespace
 
+namespace {
+
+Operand DebugBuffer() {
+  return {kDebugTensor, DType::kI8, Extents::Dense(1, 1, kDebugBytes), {kDebugBytes}, {}};
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan,
                                                              bool reference) {
   Writer writer;
@@ -150,11 +159,12 @@ absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, cons
         VisitFields(problem,
                     [&](std::string_view name, const auto& value) { writer.Add(name, value); });
       },
-      c.problem);
+      OpOf(c).Resolved(c));
   for (const auto& [name, value] : OpOf(c).Scalars(c)) writer.Add(name, value);
   for (const Operand& input : plan.inputs) writer.AddInput(input);
   writer.Write(plan.output, writer.out().output);
   if (reference) writer.Write(plan.output, writer.out().magnitude);
+  if (!reference && AsksForDebugBuffer(c)) writer.Write(DebugBuffer(), writer.out().debug);
   return writer.Take();
 }
 

@@ -45,7 +45,7 @@ struct LoadedRunner {
 };
 
 // Checks the description's library, starts a process for it and loads it there. Fills in the
-// description's thread_count, memory_bytes and judge_pid. UNIMPLEMENTED if this platform cannot
+// description's thread_count and memory_bytes. UNIMPLEMENTED if this platform cannot
 // contain the process. If the library is no kernel or its process dies, the error carries a
 // KernelFailure.
 absl::StatusOr<LoadedRunner> LoadRunner(Description& description, Device& device,

@@ -42,6 +42,9 @@ class RunnerKernel final : public Kernel {
     if (absl::Status status = process_->Freeze(); !status.ok()) return status;
     for (std::size_t i = 0; i < inputs.size(); ++i) Bring(inputs[i], description_->inputs[i]);
     Bring(output, description_->output);
+    if (const std::size_t bytes = DebugBytes(); bytes > 0) {
+      std::memset(process_->At(description_->debug.offset), 0, bytes);
+    }
     return absl::OkStatus();
   }
 
@@ -91,6 +94,10 @@ class RunnerKernel final : public Kernel {
   }
 
   bool trusted() const override { return false; }
+  std::vector<std::uint8_t> debug_buffer() const override {
+    const char* const from = process_->At(description_->debug.offset);
+    return {from, from + DebugBytes()};
+  }
   double TakeOverheadSeconds() override { return process_->TakeOverhead(); }
   std::string implementation() const override { return implementation_; }
   std::vector<std::string> loaded_libraries() const override {
@@ -102,6 +109,7 @@ class RunnerKernel final : public Kernel {
   }
 
  private:
+  std::size_t DebugBytes() const { return static_cast<std::size_t>(description_->debug.bytes); }
   static std::size_t BytesWithBands(const TensorView& view) {
     return static_cast<std::size_t>(view.bytes() + 2 * kGuardBytes);
   }

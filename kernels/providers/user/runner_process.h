@@ -26,7 +26,7 @@ void SetRunnerPath(std::string path);
 
 class RunnerProcess {
  public:
-  // Starts a runner for the problem. Fills in the description's judge_pid. Errors say why the
+  // Starts a runner for the problem. Errors say why the
   // process or its memory cannot be made. RESOURCE_EXHAUSTED if memory is short, else the error
   // carries KernelError::kNotStarted.
   static absl::StatusOr<std::unique_ptr<RunnerProcess>> Start(const Description& description);

@@ -2,46 +2,36 @@
 // test. It gets the inputs widened to FP64, and gives FP64.
 //
 // It runs only while the kernel under test is stopped, and is stopped itself from one run to the
-// next. Each Compute runs it twice on the same inputs, with the output poisoned in two ways. An
-// element that it leaves unwritten, or that differs between the runs, is an error of the
-// reference's, and so is a magnitude that is smaller than the value that it belongs to.
+// next. What every reference is held to stands in kernels/ops/custom/checked_reference.h.
 #ifndef ASSAY_KERNELS_PROVIDERS_USER_RUNNER_REFERENCE_H_
 #define ASSAY_KERNELS_PROVIDERS_USER_RUNNER_REFERENCE_H_
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "kernels/ops/own_reference.h"
+#include "kernels/ops/custom/checked_reference.h"
 #include "kernels/providers/user/loaded_runner.h"
 #include "kernels/runner/protocol.h"
 #include "kernels/runtime/device.h"
 
 namespace assay {
 
-class RunnerReference final : public OwnReference {
+class RunnerReference final : public CheckedReference {
  public:
   // `library` is a path on this machine. The process starts with the first Compute. `device` must
   // outlive the object.
   RunnerReference(std::string library, Device& device)
       : library_(std::move(library)), device_(device) {}
 
-  absl::StatusOr<bool> Compute(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
-                               double* value, double* magnitude) override;
-  void At(const Plan& plan, const HostInputs& inputs, std::span<const std::int64_t> indices,
-          double* value, double* magnitude) override;
-  bool gave_magnitudes() const override { return gave_magnitudes_; }
-  double largest() const override { return largest_; }
-
  private:
+  absl::Status Prepare(const Case& c, const Plan& plan,
+                       std::span<const TensorView> inputs) override;
+  void TakeInput(std::size_t input, std::int64_t begin, std::span<const double> values) override;
+  // Afterwards the process is stopped.
+  absl::Status Run(std::span<double> value, std::span<double> magnitude) override;
+
   absl::Status Start(const Case& c, const Plan& plan);
-  absl::Status TakeInputs(const Plan& plan, std::span<const TensorView> inputs);
-  // One run. Afterwards the process is stopped, and `value` and `magnitude` are its results.
-  absl::Status Run(std::uint64_t poison, std::vector<double>* value,
-                   std::vector<double>* magnitude);
-  absl::Status Check(std::uint64_t poison);
   double* ValuesInRunner() const;
   double* MagnitudesInRunner() const;
 
@@ -50,13 +40,7 @@ class RunnerReference final : public OwnReference {
   std::unique_ptr<Description> description_;
   LoadedRunner runner_;
   std::optional<RunnerDeadline> until_;
-  double slowest_ = 0;     // run so far [s]
-  std::size_t count_ = 0;  // of the output
-  // Of the last Compute.
-  std::vector<std::uint64_t> digests_;  // an input
-  std::vector<double> value_, magnitude_;
-  bool gave_magnitudes_ = false;
-  double largest_ = 0;
+  double slowest_ = 0;  // run so far [s]
 };
 
 }  // namespace assay

@@ -116,6 +116,11 @@ typedef struct assay_launch {
    * the output's shape. For each element of the output it takes the sum of the magnitudes of the
    * terms that are summed there. Write all of it or none. */
   double* magnitude;
+  /* For your notes while you look for a mistake: `assay show JOB CASE --debug-buffer` runs the case
+   * again with this buffer, and shows its bytes. It holds zeros before each launch. NULL and 0 in
+   * every other run. */
+  void* debug;
+  uint64_t debug_bytes;
   /* If launch returns another value than ASSAY_OK, it may write the reason here. There is room for
    * message_bytes. */
   char* message;

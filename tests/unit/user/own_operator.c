@@ -128,6 +128,10 @@ static void kernel(const problem* s, const assay_launch* l) {
       store(s->dtype, l->output, at, y);
     }
   }
+  if (l->debug_bytes >= 8) {
+    const uint32_t words[2] = {0x7fa00001, ++*(uint32_t*)l->debug};
+    memcpy(l->debug, words, sizeof words);
+  }
   if (DEFECT == INPUTS) memset((void*)(intptr_t)w, 0, 4);
 }
 

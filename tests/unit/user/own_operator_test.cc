@@ -203,6 +203,22 @@ TEST_F(OwnOperator, AnInputMayHaveAFormatOfItsOwn) {
   EXPECT_EQ(Run("own_none").verdict, Verdict::kFailed) << said_;
 }
 
+TEST_F(OwnOperator, TheDebugBufferComesBackByItsBits) {
+  case_.slices = {"debug[0:10]", "actual[0,0]"};
+  case_.repeats = 3;
+  CaseOutcome outcome = Run("own_none");
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << said_;
+  ASSERT_THAT(outcome.slices, ::testing::SizeIs(2));
+  // Each launch found zeros there, and counted to 1.
+  EXPECT_THAT(outcome.slices[0].bits,
+              ::testing::ElementsAre("0x01", "0x00", "0xa0", "0x7f", "0x01", "0x00", "0x00", "0x00",
+                                     "0x00", "0x00"));
+  case_.slices = {"actual[0,0]"};
+  outcome = Run("own_none");  // without a buffer the kernel has none
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << said_;
+  ASSERT_THAT(outcome.slices, ::testing::SizeIs(1));
+}
+
 TEST_F(OwnOperator, TheReproducingLineNamesEverything) {
   EXPECT_EQ(ReproLine(case_, "cpu:0"),
             "assay run custom --input x=64x1000,w=1000 --out y=64x1000 --scalar eps=1e-5 --dtype "
@@ -225,6 +241,11 @@ TEST_F(OwnOperator, BadRequestsAreRefusedByTheirField) {
   using P = CustomProblem;
   expect("reference", "is required", [](Case& c, P&) { c.reference.clear(); });
   expect("reference", "user/HASH", [](Case& c, P&) { c.reference = "ref.c"; });
+  expect("reference", "got \"external\"", [](Case& c, P&) { c.reference = "external"; });
+  expect("reference", "or \"external\", which your process computes", [](Case& c, P&) {
+    c.provider = "external";
+    c.reference.clear();
+  });
   expect("provider", "must be a kernel of yours", [](Case& c, P&) { c.provider = "onednn"; });
   expect("provider", "must be a kernel of yours", [](Case& c, P&) { c.provider = "all"; });
   expect("accumulations", "is required", [](Case& c, P&) { c.accumulations = 0; });

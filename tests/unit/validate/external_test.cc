@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/numerics/convert.h"
 #include "kernels/ops/op.h"
+#include "kernels/providers/external/external_reference.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/validate/runner.h"
 
@@ -32,30 +34,16 @@ class Process : public Elsewhere {
   using Function = std::function<std::vector<Back>(const std::vector<std::vector<float>>&)>;
 
   Function function;
+  // In place of `function`: gets the inputs in FP64, whatever their format is.
+  std::function<std::vector<Back>(const std::vector<std::vector<double>>&)> wide;
   absl::Status end;  // of each launch
   int kernels = 0, launches = 0, pieces_sent = 0;
   std::uint64_t poison = 0;
 
-  absl::Status Describe(const Case&, const Plan& plan) override {
-    ++kernels;
-    inputs_.assign(plan.inputs.size(), {});
-    dims = plan.output.dims;
-    return absl::OkStatus();
-  }
-  absl::Status Send(int tensor, std::string_view bytes) override {
-    ++pieces_sent;
-    EXPECT_GE(bytes.size(), 1u);
-    EXPECT_LE(static_cast<std::int64_t>(bytes.size()), kMostExternalBytes);
-    std::vector<float>& input = inputs_[static_cast<std::size_t>(tensor)];
-    const std::size_t at = input.size();
-    input.resize(at + bytes.size() / sizeof(float));
-    std::memcpy(input.data() + at, bytes.data(), bytes.size());
-    return absl::OkStatus();
-  }
   absl::Status Launch(std::uint64_t bits) override {
     ++launches;
     poison = bits;
-    back_ = end.ok() ? function(inputs_) : std::vector<Back>{};
+    back_ = !end.ok() ? std::vector<Back>{} : wide ? wide(Widened()) : function(inputs_);
     next_ = 0;
     return absl::OkStatus();
   }
@@ -66,10 +54,54 @@ class Process : public Elsewhere {
     return Piece{.end = false, .tensor = b.tensor, .bytes = b.bytes};
   }
 
+  absl::Status LaunchReference() override {
+    ++references;
+    back_ = end.ok() ? reference(inputs_) : std::vector<Back>{};
+    next_ = 0;
+    return absl::OkStatus();
+  }
+
+  Function reference;
+  int references = 0;
   std::vector<std::int64_t> dims;  // of the output
 
  private:
+  absl::Status Describe(const Case&, const Plan& plan) override {
+    ++kernels;
+    inputs_.assign(plan.inputs.size(), {});
+    raw_.assign(plan.inputs.size(), {});
+    formats_.clear();
+    for (const Operand& input : plan.inputs) formats_.push_back(input.dtype);
+    dims = plan.output.dims;
+    return absl::OkStatus();
+  }
+  absl::Status Send(int tensor, std::string_view bytes) override {
+    ++pieces_sent;
+    EXPECT_GE(bytes.size(), 1u);
+    EXPECT_LE(static_cast<std::int64_t>(bytes.size()), kMostExternalBytes);
+    raw_[static_cast<std::size_t>(tensor)].append(bytes);
+    std::vector<float>& input = inputs_[static_cast<std::size_t>(tensor)];
+    const std::size_t at = input.size();
+    input.resize(at + bytes.size() / sizeof(float));
+    std::memcpy(input.data() + at, bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+
+  std::vector<std::vector<double>> Widened() const {
+    std::vector<std::vector<double>> inputs;
+    for (std::size_t i = 0; i < raw_.size(); ++i) {
+      const auto bytes = static_cast<std::size_t>(StorageBytes(formats_[i], 1));
+      std::vector<double>& values = inputs.emplace_back(raw_[i].size() / bytes);
+      for (std::size_t j = 0; j < values.size(); ++j) {
+        values[j] = LoadDouble(formats_[i], raw_[i].data(), static_cast<std::int64_t>(j));
+      }
+    }
+    return inputs;
+  }
+
   std::vector<std::vector<float>> inputs_;
+  std::vector<std::string> raw_;  // the same, as bytes
+  std::vector<DType> formats_;
   std::vector<Back> back_;
   std::size_t next_ = 0;
 };
@@ -181,6 +213,7 @@ TEST_F(ExternalTest, ALaunchThatFailsEndsTheCaseAsItSays) {
   } const rows[] = {
       {KernelError::kRaised, Verdict::kError, Reason::kCrash, Blame::kKernel},
       {KernelError::kUnusable, Verdict::kError, Reason::kFault, Blame::kKernel},
+      {KernelError::kProtocol, Verdict::kError, Reason::kFault, Blame::kCaller},
       {KernelError::kUnsupported, Verdict::kUnsupported, Reason::kUnsupported, Blame::kLibrary},
       {KernelError::kLost, Verdict::kError, Reason::kCancelled, Blame::kCaller},
       {KernelError::kNoTime, Verdict::kError, Reason::kTimeout, Blame::kHost},
@@ -226,7 +259,7 @@ TEST_F(ExternalTest, BytesThatAreNotTheTensorsAreRefused) {
     const CaseOutcome outcome = Run();
     EXPECT_EQ(outcome.verdict, Verdict::kError);
     ASSERT_THAT(outcome.findings, SizeIs(1));
-    EXPECT_EQ(outcome.findings[0].blame, Blame::kKernel);
+    EXPECT_EQ(outcome.findings[0].blame, Blame::kCaller);
     EXPECT_THAT(outcome.findings[0].message, HasSubstr(row.message));
   }
 }
@@ -240,9 +273,147 @@ TEST_F(ExternalTest, RowsOfFourBitsThatShareBytesAreUnsupported) {
   EXPECT_EQ(process_.kernels, 0);
 }
 
+// As matrix units do that keep 13 bits behind the point of the largest term.
+TEST_F(ExternalTest, NarrowSumsOfEightBitFloatsAreDoubtedAndNothingWiderIs) {
+  GemmProblem p = std::get<GemmProblem>(case_.problem);
+  p.k = 200;
+  case_.problem = p;
+  case_.probes = false;
+  case_.out_dtype = DType::kF32;
+  for (const DType dtype : {DType::kE4M3FN, DType::kF32}) {
+    case_.dtype = dtype;
+    for (const double error : {0.0, 1e-4, 0.05}) {
+      process_.wide = [error, dtype](const std::vector<std::vector<double>>& in) {
+        std::vector<float> out(63);
+        for (std::size_t i = 0; i < 9; ++i) {
+          for (std::size_t j = 0; j < 7; ++j) {
+            double sum = 0, magnitude = 0;
+            for (std::size_t l = 0; l < 200; ++l) {
+              sum += in[0][i * 200 + l] * in[1][l * 7 + j];
+              magnitude += std::abs(in[0][i * 200 + l] * in[1][l * 7 + j]);
+            }
+            out[i * 7 + j] = static_cast<float>(sum + error * magnitude);
+          }
+        }
+        return std::vector<Process::Back>{{2, Bytes(out)}};
+      };
+      const Verdict expected = error == 0                                ? Verdict::kPassed
+                               : error < 1e-3 && dtype == DType::kE4M3FN ? Verdict::kInconclusive
+                                                                         : Verdict::kFailed;
+      EXPECT_EQ(Run().verdict, expected) << Name(dtype) << " " << error;
+    }
+  }
+}
+
 TEST_F(ExternalTest, WithoutAWayItIsUnsupported) {
   case_.elsewhere = nullptr;
   EXPECT_EQ(Run().verdict, Verdict::kUnsupported);
+}
+
+// An operator of the caller's own, of which the caller computes the reference, too.
+class ExternalReferenceTest : public ExternalTest {
+ protected:
+  ExternalReferenceTest() {
+    CustomProblem p;
+    p.input = {"x=5x9"};
+    p.out = {"y=5x9"};
+    case_.problem = p;
+    case_.reference = "external";
+    case_.accumulations = 1;
+    case_.own_reference = &reference_;
+    process_.function = [](const auto& in) {
+      std::vector<float> out = in[0];
+      for (float& v : out) v *= 2;
+      return std::vector<Process::Back>{{1, Bytes(out)}};
+    };
+    process_.reference = [this](const auto& in) {
+      std::vector<double> out(in[0].begin(), in[0].end());
+      for (double& v : out) v *= 2;
+      whole_ = {reinterpret_cast<const char*>(out.data()), out.size() * sizeof(double)};
+      return std::vector<Process::Back>{{2, whole_}};
+    };
+  }
+
+  CaseOutcome RunCustom() {
+    Registry registry;
+    registry.Add(ExternalEntry("custom", "cpu"));
+    struct : PhaseObserver {
+      void Enter(Phase) override {}
+    } observer;
+    return CaseRunner(*device_, registry, nullptr).Run(case_, observer);
+  }
+
+  ExternalReference reference_{process_, *device_};
+  std::string whole_;  // the bytes of the right reference
+};
+
+TEST_F(ExternalReferenceTest, ItRunsTwiceOnTheInputsThatTheCallerHasAlready) {
+  EXPECT_EQ(RunCustom().verdict, Verdict::kPassed);
+  EXPECT_EQ(process_.references, 2);
+  EXPECT_EQ(process_.pieces_sent, 1);
+  process_.function = [](const auto& in) { return std::vector<Process::Back>{{1, Bytes(in[0])}}; };
+  EXPECT_EQ(RunCustom().verdict, Verdict::kFailed);
+}
+
+TEST_F(ExternalReferenceTest, WhatIsNoResultIsTheCallersError) {
+  const auto right = process_.reference;
+  const auto change = [this, &right](const std::function<void(std::vector<Process::Back>&)>& how) {
+    process_.reference = [&right, how](const auto& in) {
+      std::vector<Process::Back> back = right(in);
+      how(back);
+      return back;
+    };
+    return RunCustom();
+  };
+  struct {
+    std::function<void(std::vector<Process::Back>&)> how;
+    const char* message;
+  } const rows[] = {
+      {[](auto& back) { back.clear(); }, "has 360 bytes of FP64, got 0 of its result"},
+      {[](auto& back) { back[0].bytes.resize(8); }, "got 8 of its result and 0 of the magnitudes"},
+      {[](auto& back) {
+         back.push_back({3, "12345678"});
+       },
+       "and 8 of the magnitudes"},
+      {[](auto& back) {
+         back.push_back({2, "x"});
+       },
+       "360 bytes of FP64 in tensor 2, got more"},
+      {[](auto& back) { back[0].tensor = 1; }, "has tensor 2 for its result"},
+      {[](auto& back) { back[0].tensor = -2; }, "got bytes of -2"},
+  };
+  for (const auto& row : rows) {
+    const CaseOutcome outcome = change(row.how);
+    EXPECT_EQ(outcome.verdict, Verdict::kError);
+    ASSERT_THAT(outcome.findings, SizeIs(1));
+    EXPECT_EQ(outcome.findings[0].blame, Blame::kCaller);
+    EXPECT_THAT(outcome.findings[0].message, HasSubstr(row.message));
+  }
+}
+
+TEST_F(ExternalReferenceTest, AReferenceThatVariesIsTheCallersError) {
+  const auto right = process_.reference;
+  process_.reference = [this, &right](const auto& in) {
+    std::vector<Process::Back> back = right(in);
+    if (process_.references > 1) back[0].bytes[20] ^= 1;
+    return back;
+  };
+  const CaseOutcome outcome = RunCustom();
+  EXPECT_EQ(outcome.verdict, Verdict::kError);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_EQ(outcome.findings[0].reason, Reason::kNondeterministic);
+  EXPECT_EQ(outcome.findings[0].blame, Blame::kCaller);
+}
+
+TEST_F(ExternalReferenceTest, ItNeverMakesAKernelFail) {
+  process_.reference = [this](const auto&) {
+    process_.end = FailedKernel({.error = KernelError::kWroteOutside}, "wrote outside");
+    return std::vector<Process::Back>{};
+  };
+  const CaseOutcome outcome = RunCustom();
+  EXPECT_EQ(outcome.verdict, Verdict::kError);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_EQ(outcome.findings[0].blame, Blame::kCaller);
 }
 
 }  // namespace
