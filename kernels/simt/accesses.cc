@@ -293,21 +293,32 @@ std::string Accesses::ThreadText(std::uint32_t thread) const {
          std::to_string(thread / threads_in_block_);
 }
 
+// A stack is dropped without unwinding when its launch ends. So texts are made by functions that
+// have returned by then.
 void Accesses::Race(const Making& making, const Made& other, Access others) {
   fault_ = AccessFault::kRace;
+  Fail(RaceText(making, other, others));
+}
+
+std::string Accesses::RaceText(const Making& making, const Made& other, Access others) const {
   const Memory& memory = making.part.memory;
   const auto offset = static_cast<std::size_t>(making.at - memory.begin);
   const bool same_block = other.thread / threads_in_block_ == block_number_;
-  Fail("race: " + ThreadText(first_ + thread_) + " " + Verb(making.access) + " " +
-       Element(memory, offset) + " (" + std::to_string(making.bytes) + " bytes)" +
-       SourceLineOf(making.now.place) + ", which " + ThreadText(other.thread) + " " + Past(others) +
-       SourceLineOf(other.place) + ", and " +
-       (same_block ? "no barrier (__syncthreads) stands between the two"
-                   : "nothing orders the blocks of a launch"));
+  return "race: " + ThreadText(first_ + thread_) + " " + Verb(making.access) + " " +
+         Element(memory, offset) + " (" + std::to_string(making.bytes) + " bytes)" +
+         SourceLineOf(making.now.place) + ", which " + ThreadText(other.thread) + " " +
+         Past(others) + SourceLineOf(other.place) + ", and " +
+         (same_block ? "no barrier (__syncthreads) stands between the two"
+                     : "nothing orders the blocks of a launch");
 }
 
 void Accesses::Outside(const char* at, std::size_t bytes, Access access, std::uint32_t place) {
   fault_ = AccessFault::kOutside;
+  Fail(OutsideText(at, bytes, access, place));
+}
+
+std::string Accesses::OutsideText(const char* at, std::size_t bytes, Access access,
+                                  std::uint32_t place) const {
   const Part* nearest = nullptr;
   std::ptrdiff_t least = kNear;
   for (const Part& part : parts_) {
@@ -328,8 +339,8 @@ void Accesses::Outside(const char* at, std::size_t bytes, Access access, std::ui
     where = unit + " " + std::to_string(offset / size) + " of " + memory.name + ", which has " +
             std::to_string(memory.bytes / memory.element_bytes) + " " + unit + "s";
   }
-  Fail("out of bounds: " + ThreadText(first_ + thread_) + " " + Verb(access) + " " + where + " (" +
-       std::to_string(bytes) + " bytes)" + SourceLineOf(place));
+  return "out of bounds: " + ThreadText(first_ + thread_) + " " + Verb(access) + " " + where +
+         " (" + std::to_string(bytes) + " bytes)" + SourceLineOf(place);
 }
 
 }  // namespace assay::simt

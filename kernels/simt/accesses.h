@@ -131,6 +131,9 @@ class Accesses final : public Observer {
   void Conflict(const Making& making, const Made& other, Access others);
   [[noreturn]] void Race(const Making& making, const Made& other, Access others);
   [[noreturn]] void Outside(const char* at, std::size_t bytes, Access access, std::uint32_t place);
+  std::string RaceText(const Making& making, const Made& other, Access others) const;
+  std::string OutsideText(const char* at, std::size_t bytes, Access access,
+                          std::uint32_t place) const;
   std::string ThreadText(std::uint32_t thread) const;
 
   std::vector<Part> parts_;

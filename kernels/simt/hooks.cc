@@ -44,11 +44,15 @@ std::string IndexText(const TypeDescriptor& type, std::uintptr_t value) {
   return "index " + std::to_string(static_cast<std::int64_t>(low << unused) >> unused);
 }
 
-[[noreturn]] void OutOfBounds(const OutOfBoundsData& data, std::uintptr_t index) {
+std::string Text(const OutOfBoundsData& data, std::uintptr_t index) {
   const std::string path = data.location.file == nullptr ? "?" : data.location.file;
+  return "out of bounds: " + IndexText(*data.index, index) + " of an array " + data.array->name +
+         " at " + path.substr(path.rfind('/') + 1) + ":" + std::to_string(data.location.line);
+}
+
+[[noreturn]] void OutOfBounds(const OutOfBoundsData& data, std::uintptr_t index) {
   index_fault = true;
-  Fail("out of bounds: " + IndexText(*data.index, index) + " of an array " + data.array->name +
-       " at " + path.substr(path.rfind('/') + 1) + ":" + std::to_string(data.location.line));
+  Fail(Text(data, index));
 }
 
 }  // namespace
