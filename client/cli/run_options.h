@@ -37,8 +37,10 @@ struct RunOptions {
   std::string compare;
   std::string threshold;
   std::string profile;
-  std::string kernel;     // a file, "user/…" or "node:…"
-  std::string reference;  // the same
+  std::string kernel;         // a file, "user/…" or "node:…"
+  std::string kernel_launch;  // a file, of CUDA source
+  std::string kernel_entry;   // a kernel's name, of CUDA source
+  std::string reference;      // as `kernel`
   bool on_change = false;
 };
 

@@ -20,9 +20,9 @@ constexpr std::string_view kOnNode = "node:";
 
 constexpr std::pair<std::string_view, v1::KernelForm> kForms[] = {
     {".so", v1::KERNEL_FORM_LIBRARY}, {".c", v1::KERNEL_FORM_C},     {".cc", v1::KERNEL_FORM_CXX},
-    {".cpp", v1::KERNEL_FORM_CXX},    {".cxx", v1::KERNEL_FORM_CXX},
+    {".cpp", v1::KERNEL_FORM_CXX},    {".cxx", v1::KERNEL_FORM_CXX}, {".cu", v1::KERNEL_FORM_CUDA},
 };
-constexpr std::string_view kLater[] = {".cu", ".hip", ".ptx", ".cubin", ".hsaco"};
+constexpr std::string_view kLater[] = {".hip", ".ptx", ".cubin", ".hsaco"};
 
 absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -32,15 +32,15 @@ absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string
     if (ending == known) return form;
   }
   if (std::find(std::begin(kLater), std::end(kLater), ending) != std::end(kLater)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(View(option), ": ", path, ": this version of Assay takes no ", ending,
-                     " files yet; it takes libraries (.so), C (.c) and C++ (.cc, .cpp, .cxx)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        View(option), ": ", path, ": this version of Assay takes no ", ending,
+        " files yet; it takes libraries (.so), C (.c), C++ (.cc, .cpp, .cxx) and CUDA (.cu)"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(View(option),
-                   ": must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), "
-                   "node:/PATH/LIB.so or user/HASH, got \"",
-                   path, "\""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      View(option),
+      ": must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), CUDA source (.cu), "
+      "node:/PATH/LIB.so or user/HASH, got \"",
+      path, "\""));
 }
 
 }  // namespace
@@ -65,6 +65,23 @@ std::string FileNameOf(const KernelChoice& kernel) {
   return path.substr(path.rfind('/') + 1);
 }
 
+namespace {
+
+// The text of a file of the option's. INVALID_ARGUMENT if there is none.
+grpc::Status ReadFile(std::string_view option, const std::string& path, std::string* text) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file) {
+    return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrCat(View(option), ": cannot read ", path)};
+  }
+  *text = std::move(bytes).str();
+  if (!text->empty()) return grpc::Status::OK;
+  return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrCat(View(option), ": ", path, " is empty")};
+}
+
+}  // namespace
+
 grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
                           absl::FunctionRef<void(const std::string&)> line,
                           v1::UserKernel* result) {
@@ -74,18 +91,12 @@ grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
   header.set_form(kernel.form);
   header.set_node_path(kernel.node_path);
   if (!kernel.file.empty()) {
-    std::ifstream file(kernel.file, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) {
-      return {grpc::StatusCode::INVALID_ARGUMENT,
-              absl::StrCat(kernel.option, ": cannot read ", kernel.file)};
+    grpc::Status read = ReadFile(kernel.option, kernel.file, &bytes);
+    if (read.ok() && !kernel.launch_file.empty()) {
+      read = ReadFile("kernel-launch", kernel.launch_file, header.mutable_launch());
     }
-    bytes = std::move(text).str();
-    if (bytes.empty()) {
-      return {grpc::StatusCode::INVALID_ARGUMENT,
-              absl::StrCat(kernel.option, ": ", kernel.file, " is empty")};
-    }
+    if (!read.ok()) return read;
+    header.set_entry(kernel.entry);
     header.set_file_name(FileNameOf(kernel));
     header.set_size_bytes(static_cast<std::int64_t>(bytes.size()));
   }

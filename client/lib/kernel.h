@@ -19,6 +19,8 @@ struct KernelChoice {
   std::string node_path{};        // of a library on the daemon's node
   std::string file{};             // a file here
   std::string option = "kernel";  // which option says it, for errors
+  std::string launch_file{};      // of CUDA source: its launch description, a file here
+  std::string entry{};            // of CUDA source: the kernel in the file; may be empty
   v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // unless `provider` is set
 };
 

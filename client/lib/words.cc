@@ -28,7 +28,7 @@ bool SaidInUpperCase(const google::protobuf::EnumDescriptor& type) {
 // By a device's id or name, "devices/cuda:3". False where it is not known.
 bool IsAccelerator(std::string_view device) {
   const std::string_view id = device.substr(device.rfind('/') + 1);
-  return !id.empty() && !id.starts_with("cpu");
+  return !id.empty() && !id.starts_with("cpu") && !id.starts_with("simt");
 }
 
 // Levenshtein's distance.

@@ -8,10 +8,19 @@
 namespace assay::client {
 namespace {
 
+// Nobody computes on it, so nobody has to trust it.
+constexpr char kEmulator[] = "simt";
+
+bool Accelerates(const v1::Device& device) {
+  return device.backend() != "cpu" && device.backend() != kEmulator;
+}
+
 // "cuda:*" takes all of a backend, "all" everything.
 bool Takes(const QualifyOptions& options, const v1::Device& device, bool accelerators) {
   const std::string& wanted = options.device;
-  if (wanted.empty()) return accelerators == (device.backend() != "cpu");
+  if (wanted.empty()) {
+    return accelerators == Accelerates(device) && device.backend() != kEmulator;
+  }
   return wanted == "all" || wanted == device.id() || wanted == device.backend() ||
          wanted == absl::StrCat(device.backend(), ":*");
 }
@@ -68,7 +77,7 @@ Selection Select(const QualifyOptions& options, const std::string& target,
   Selection selection;
   std::vector<const v1::Device*>& chosen = selection.chosen;
   const bool accelerators = std::any_of(devices.begin(), devices.end(), [](const v1::Device& d) {
-    return IsUsable(d) && d.backend() != "cpu";
+    return IsUsable(d) && Accelerates(d);
   });
   std::vector<std::string> ignored;  // are not judged, but are there
   for (const v1::Device& device : devices) {

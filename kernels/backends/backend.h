@@ -1,6 +1,7 @@
 // Describes a backend: one kind of device with its devices, kernels and ceilings. The CPU's backend
-// is linked into the program. The backends of GPUs are shared libraries beside the worker, which
-// loads a library when its backend is first used. So one set of programs runs on every node.
+// and the emulator's are linked into the program. The backends of GPUs are shared libraries beside
+// the worker, which loads a library when its backend is first used. So one set of programs runs on
+// every node.
 //
 // A library exports assay_backend (see kBackendSymbol). It must be built from the same version of
 // the sources as the program that loads it, because their interface is C++.
@@ -48,10 +49,10 @@ const Backend& CpuBackend();
 inline constexpr char kBackendSymbol[] = "assay_backend";
 using BackendEntry = const Backend* (*)(const char* version);
 
-// Finds the backend of a name: the CPU's, or that of the library libassay_<name>.so, which the
-// loader looks for in the program's run path. NOT_FOUND if there is no such library. UNAVAILABLE
-// with the loader's message if the library cannot be loaded, or if it has another version. A
-// library is never unloaded.
+// Finds the backend of a name: the CPU's, the emulator's ("simt"), or that of the library
+// libassay_<name>.so, which the loader looks for in the program's run path. NOT_FOUND if there is
+// no such library. UNAVAILABLE with the loader's message if the library cannot be loaded, or if it
+// has another version. A library is never unloaded.
 absl::StatusOr<const Backend*> FindBackend(std::string_view name);
 
 }  // namespace assay

@@ -4,12 +4,14 @@
 
 #include "absl/status/status.h"
 #include "kernels/backends/backend.h"
+#include "kernels/backends/simt_backend.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
 
 absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
   if (name == CpuBackend().name()) return &CpuBackend();
+  if (name == SimtBackend().name()) return &SimtBackend();
   const std::string file = Cat("libassay_", name, ".so");
   // RTLD_LOCAL keeps the library's symbols apart: it has its own copy of the code that it shares
   // with this program.

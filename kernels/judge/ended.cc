@@ -48,14 +48,19 @@ Blame BlameOf(const KernelFailure& failure, Reason reason) {
   return reason == Reason::kFault ? Blame::kKernel : UsualBlame(reason);
 }
 
+// Whether the kernel has shown itself to be wrong: it leaves its memory, or its result depends on
+// the order of its threads.
+bool IsWrong(const KernelFailure& failure, Reason reason) {
+  return !failure.reference && (reason == Reason::kGuard || reason == Reason::kNondeterministic);
+}
+
 // A kernel in another process: what it does is no fault of the device.
 Ended EndedBy(const KernelFailure& failure, const absl::Status& status) {
   Finding finding{ReasonOf(failure), Cat(status.message())};
   finding.blame = BlameOf(failure, finding.reason);
   finding.failure = failure;
-  const bool damaged = finding.reason == Reason::kGuard && !failure.reference;
   const Verdict verdict = finding.reason == Reason::kUnsupported ? Verdict::kUnsupported
-                          : damaged                              ? Verdict::kFailed
+                          : IsWrong(failure, finding.reason)     ? Verdict::kFailed
                                                                  : Verdict::kError;
   return {verdict, std::move(finding)};
 }

@@ -95,7 +95,15 @@ LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
   return LoadStatus::kOk;
 }
 
-int LibraryKernel::Launch() { return kernel_->launch(state_, &launch_); }
+int LibraryKernel::Launch(RunnerAnswer& answer) {
+  message_[0] = 0;
+  const int status = kernel_->launch(state_, &launch_);
+  if (status != ASSAY_OK) {
+    message_[sizeof message_ - 1] = 0;
+    Put(message_, answer.message);
+  }
+  return status;
+}
 
 void LibraryKernel::Destroy() {
   if (kernel_ != nullptr && kernel_->destroy != nullptr) kernel_->destroy(state_);
@@ -137,6 +145,8 @@ void LibraryKernel::DescribeProblem() {
   problem_.output = &output_;
   problem_.thread_count = description_.thread_count;
   launch_.struct_size = sizeof launch_;
+  launch_.message = message_;
+  launch_.message_bytes = sizeof message_;
   launch_.thread_count = description_.thread_count;
   launch_.inputs = input_data_.data();
   launch_.output = At(description_.output);

@@ -22,8 +22,9 @@ class LibraryKernel {
 
   // Loads the library and prepares the kernel. Fills in the answer's name and message.
   LoadStatus Load(RunnerAnswer& answer);
-  // Returns what the kernel's launch returns. Requires that Load was fine.
-  int Launch();
+  // Returns what the kernel's launch returns. Fills in the answer's message if the launch failed.
+  // Requires that Load was fine.
+  int Launch(RunnerAnswer& answer);
   void Destroy();
 
  private:
@@ -45,6 +46,7 @@ class LibraryKernel {
   assay_tensor output_{};
   assay_problem problem_{};
   assay_launch launch_{};
+  char message_[kMessageBytes] = {};
 };
 
 }  // namespace assay

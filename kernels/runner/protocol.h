@@ -109,7 +109,7 @@ struct Description {
 struct RunnerAnswer {
   char unconfined[kMessageBytes];  // what the platform does not restrict; before the library loads
   char name[kTextBytes];           // of the kernel
-  char message[kMessageBytes];     // of kLoad
+  char message[kMessageBytes];     // of kLoad, or of a kLaunch that failed
 };
 
 struct SharedHead {

@@ -67,7 +67,7 @@ class Server {
   int Do(RunnerTask task) {
     switch (task) {
       case RunnerTask::kLaunch:
-        return kernel_.Launch();
+        return kernel_.Launch(head_.answer);
       case RunnerTask::kLoad:
         return static_cast<int>(kernel_.Load(head_.answer));
       case RunnerTask::kBusy: {

@@ -107,8 +107,8 @@ const std::vector<Option>& Table() {
        "/var/lib/assay for root, else ~/.local/state/assay)",
        Text(&Config::state_dir)},
       {"devices", Kind::kList, "LIST",
-       "devices to use, with commas between them; * means all devices of a backend (default "
-       "cpu:0,cuda:*,hip:*)",
+       "devices to use, with commas between them; * means all devices of a backend; simt:0 is the "
+       "emulator that runs users' CUDA source (default cpu:0,cuda:*,hip:*)",
        List(&Config::devices)},
       {"tls-cert", Kind::kText, "FILE",
        "certificate chain of the server, PEM; the daemon reads the file again when it changes",
@@ -148,8 +148,8 @@ const std::vector<Option>& Table() {
        "Assay's own, such as a library in an unusual place (default: none)",
        Paths(&Config::worker_read)},
       {"user-kernels", Kind::kList, "LIST",
-       "which kernels of their own clients may send: library (a shared library), source (C and "
-       "C++, which this node compiles), or none; each runs in a contained process of its own "
+       "which kernels of their own clients may send: library (a shared library), source (C, C++ "
+       "and CUDA, which this node compiles), or none; each runs in a contained process of its own "
        "(default none)",
        FieldOf(ReadUserKernels, &Config::user_kernels)},
       {"user-kernel-dirs", Kind::kList, "LIST",

@@ -33,6 +33,13 @@ std::string FindKernelHeader() {
   return header.empty() ? "" : header.substr(0, header.size() - kHeader.size());
 }
 
+std::string FindSimt() {
+  const std::string header = FirstBesideProgram(
+      {"../lib/assay/simt/cuda_runtime.h", "../../kernels/simt/device/cuda_runtime.h"});
+  constexpr std::string_view kHeader = "/cuda_runtime.h";
+  return header.empty() ? "" : header.substr(0, header.size() - kHeader.size());
+}
+
 std::string FindCheats() {
   return FirstBesideProgram({"../libexec/assay/cheats", "../../kernels/cheats/lib"});
 }

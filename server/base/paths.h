@@ -12,6 +12,8 @@ std::string FindWorker();
 
 // The folder that holds assay/kernel.h, the header of users' kernels. Empty if there is none.
 std::string FindKernelHeader();
+// The folder of the emulator's headers and archive, which compiled CUDA source needs.
+std::string FindSimt();
 
 // The folder of the libraries of cheats (kernels/cheats). Empty if there is none.
 std::string FindCheats();

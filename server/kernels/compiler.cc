@@ -43,7 +43,44 @@ const char* CompilerOf(v1::KernelForm form) {
   return form == v1::KERNEL_FORM_C ? "/usr/bin/cc" : "/usr/bin/c++";
 }
 
+// The file that is compiled for CUDA source. It cannot be the author's: that ends with .cu.
+constexpr char kProgramName[] = "assay_program.cc";
+constexpr char kSimtArchive[] = "/libassay_simt.a";
+
+// Of CUDA source: every access to memory calls the emulator, and so does an index outside an array.
+// The emulator takes the place of the sanitizers' libraries. No loop becomes a call that copies,
+// and no load moves to where the author has none.
+std::vector<std::string> CudaFlags(const CompilerOptions& options) {
+  std::vector<std::string> flags = {"-O1",
+                                    "-g1",  // lines, for the emulator's messages
+                                    "-gdwarf-4",
+                                    "-march=native",
+                                    "-fsanitize=thread,bounds",
+                                    "-fno-sanitize-recover=bounds",
+                                    "--param=tsan-instrument-func-entry-exit=0",
+                                    "-fno-tree-loop-distribute-patterns",
+                                    "-fno-tree-loop-im",
+                                    "-fno-extern-tls-init",
+                                    "-fvisibility=hidden",
+                                    "-nodefaultlibs",
+                                    "-shared",
+                                    "-fPIC",
+                                    "-Wall",
+                                    "-Wno-unknown-pragmas",
+                                    "-Wno-sign-compare",
+                                    "-fmax-errors=20",
+                                    "-fdiagnostics-color=never",
+                                    "-fmessage-length=0",
+                                    "-Wl,-z,defs",
+                                    "-std=gnu++20"};
+  for (const std::string& folder : {options.include_folder, options.simt_folder}) {
+    if (!folder.empty()) flags.push_back(Cat("-I", folder));
+  }
+  return flags;
+}
+
 std::vector<std::string> Flags(const CompilerOptions& options, v1::KernelForm form) {
+  if (form == v1::KERNEL_FORM_CUDA) return CudaFlags(options);
   std::vector<std::string> flags = {"-O3",
                                     "-march=native",
                                     "-fopenmp",
@@ -77,7 +114,9 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
   ContainmentOptions contained;
   contained.worker = compiler;
   contained.compiler = true;
-  if (!options.include_folder.empty()) contained.readable = {options.include_folder};
+  for (const std::string& folder : {options.include_folder, options.simt_folder}) {
+    if (!folder.empty()) contained.readable.push_back(folder);
+  }
   contained.forbidden = options.forbidden;
   std::unique_ptr<Containment> containment = Containment::Make(contained);
   for (const Measure& measure : containment->measures()) {
@@ -158,9 +197,17 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
                           in,
                           CompilerOf(compile.form)};
   for (std::string& flag : Flags(options, compile.form)) process_options.args.push_back(flag);
+  const bool cuda = compile.form == v1::KERNEL_FORM_CUDA;
   process_options.args.insert(process_options.args.end(),
                               {"-x", compile.form == v1::KERNEL_FORM_C ? "c" : "c++",
-                               compile.file_name, "-x", "none", "-o", out, "-lm"});
+                               cuda ? kProgramName : compile.file_name, "-x", "none", "-o", out});
+  if (cuda) {
+    process_options.args.insert(
+        process_options.args.end(),
+        {Cat(options.simt_folder, kSimtArchive), "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
+  } else {
+    process_options.args.emplace_back("-lm");
+  }
   process_options.environment = containment.environment();
   process_options.environment.emplace_back("LC_ALL=C");
   process_options.with_channel = false;
@@ -198,6 +245,11 @@ absl::Status CompileKernel(const CompilerOptions& options, const Compile& compil
         Cat("this node has no compiler ", compiler,
             ", so it compiles no kernels; install gcc and g++ there, or send a library"));
   }
+  if (compile.form == v1::KERNEL_FORM_CUDA && options.simt_folder.empty()) {
+    return absl::FailedPreconditionError(
+        "this installation lacks lib/assay/simt, the emulator that runs CUDA source; install it "
+        "again");
+  }
   absl::StatusOr<std::unique_ptr<Containment>> containment = Contain(options, compiler);
   if (!containment.ok()) return containment.status();
   const std::string folder = (*containment)->folder();
@@ -207,6 +259,11 @@ absl::Status CompileKernel(const CompilerOptions& options, const Compile& compil
   fs::create_directory(Cat(folder, "/out"), error);
   fs::copy_file(compile.source, Cat(folder, "/in/", compile.file_name), error);
   if (error) return absl::InternalError(Cat("cannot write ", folder, "/in: ", error.message()));
+  if (compile.form == v1::KERNEL_FORM_CUDA) {
+    std::ofstream program(Cat(folder, "/in/", kProgramName));
+    program << compile.program << std::flush;
+    if (!program) return absl::InternalError(Cat("cannot write ", folder, "/in"));
+  }
   CompilerLog log(compile.file_name, options.log_bytes, compile.log);
   if (absl::Status s = RunCompiler(options, compile, **containment, out, log); !s.ok()) return s;
   return TakeLibrary(out, compile, options.library_bytes);
@@ -229,6 +286,10 @@ std::string Toolchain(const CompilerOptions& options, v1::KernelForm form) {
   std::string text = StampOf(CompilerOf(form));
   for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");
   Append(&text, "\n", StampOf(Cat(options.include_folder, "/assay/kernel.h")));
+  if (form == v1::KERNEL_FORM_CUDA) {
+    Append(&text, StampOf(Cat(options.simt_folder, kSimtArchive)),
+           StampOf(Cat(options.simt_folder, "/cuda_runtime.h")));
+  }
   // -march=native: the first processor's model and features.
   std::ifstream cpus("/proc/cpuinfo");
   for (std::string line; std::getline(cpus, line) && !line.empty();) {

@@ -23,9 +23,10 @@
 namespace assay::server {
 
 struct CompilerOptions {
-  std::string include_folder;                         // holds assay/kernel.h; empty: there is none
-  std::vector<std::string> forbidden;                 // never readable, wherever they lie
-  absl::Duration limit = absl::Seconds(60);           // for one compile
+  std::string include_folder;                // holds assay/kernel.h; empty: there is none
+  std::string simt_folder;                   // the emulator's, for CUDA; empty: there is none
+  std::vector<std::string> forbidden;        // never readable, wherever they lie
+  absl::Duration limit = absl::Seconds(60);  // for one compile
   std::int64_t memory_bytes = std::int64_t{4} << 30;  // address space of each process
   std::int64_t library_bytes = std::int64_t{64} << 20;
   std::int64_t log_bytes = 128 << 10;
@@ -34,8 +35,9 @@ struct CompilerOptions {
 struct Compile {
   std::string source;     // path of the file
   std::string file_name;  // as the author calls the file; messages of the compiler show it
-  v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // C or C++
-  std::string library;  // path of the result; a file there is replaced
+  v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // C, C++ or CUDA
+  std::string program = {};  // of CUDA: the source that includes the file (cuda_program.h)
+  std::string library;       // path of the result; a file there is replaced
   // Called with each line as the compiler prints it: valid UTF-8 without control characters.
   std::function<void(const std::string& line)> log;
   const std::atomic<bool>* cancel = nullptr;  // ends the compile; may be null

@@ -25,6 +25,7 @@
 #include "server/base/error_info.h"
 #include "server/base/request_errors.h"
 #include "server/kernels/compiler_log.h"
+#include "server/kernels/cuda_program.h"
 #include "server/kernels/node_file.h"
 
 namespace assay::server {
@@ -48,7 +49,7 @@ absl::Status Off(const std::string& message) {
 }
 
 bool IsSource(v1::KernelForm form) {
-  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX;
+  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA;
 }
 
 // The name stands in messages, and the compiler gets it as a file of its folder.
@@ -130,7 +131,7 @@ absl::StatusOr<std::unique_ptr<UserKernels>> UserKernels::Open(UserKernelOptions
 absl::Status UserKernels::CheckForm(const v1::KernelHeader& header) const {
   const bool library = header.form() == v1::KERNEL_FORM_LIBRARY;
   if (!library && !IsSource(header.form())) {
-    return BadHeader("form", "must be a library, C or C++");
+    return BadHeader("form", "must be a library, C, C++ or CUDA");
   }
   if (library ? options_.library : options_.source) return absl::OkStatus();
   const char* word = library ? "library" : "source";
@@ -184,6 +185,32 @@ absl::Status UserKernels::ReadNodeFile(const std::string& path, KernelUpload& up
   }
 }
 
+absl::Status UserKernels::TakeLaunch(const v1::KernelHeader& header, KernelUpload& upload) const {
+  if (header.form() != v1::KERNEL_FORM_CUDA) {
+    if (header.launch().empty() && header.entry().empty()) return absl::OkStatus();
+    return BadHeader(header.launch().empty() ? "entry" : "launch", "belongs to CUDA source (.cu)");
+  }
+  if (header.file_name().find_first_of("\"\\") != std::string::npos) {
+    return BadHeader("file_name", "must hold neither '\"' nor '\\'");
+  }
+  if (header.launch().empty()) {
+    return BadHeader("launch",
+                     "is required for CUDA source: a TOML text with the keys grid, block and args "
+                     "(assay run … --kernel-launch FILE.toml)");
+  }
+  absl::StatusOr<LaunchDescription> launch = ParseLaunch(header.launch());
+  if (!launch.ok()) return BadHeader("launch", ShownText(Cat(launch.status().message())));
+  if (!header.entry().empty()) {
+    if (absl::Status s = CheckEntry(header.entry()); !s.ok()) {
+      return BadHeader("entry", Cat(s.message(), ", got \"", ShownText(header.entry()), "\""));
+    }
+  }
+  upload.launch_ = *std::move(launch);
+  upload.launch_text_ = header.launch();
+  upload.entry_ = header.entry();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::KernelHeader& header) {
   if (absl::Status s = CheckForm(header); !s.ok()) return s;
   if (absl::Status s = CheckHeader(header); !s.ok()) return s;
@@ -197,11 +224,33 @@ absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::Kerne
   upload->kernel_.set_form(header.form());
   upload->kernel_.set_file_name(header.file_name());
   upload->kernel_.set_size_bytes(header.size_bytes());
+  if (absl::Status s = TakeLaunch(header, *upload); !s.ok()) return s;
   if (!header.node_path().empty()) {
     upload->kernel_.set_file_name(ShownText(BaseName(header.node_path())));
     if (absl::Status s = ReadNodeFile(header.node_path(), *upload); !s.ok()) return s;
   }
   return upload;
+}
+
+absl::Status UserKernels::CompileSource(KernelUpload& upload, const std::string& library,
+                                        const std::function<void(const std::string&)>& log,
+                                        const std::atomic<bool>& cancel) const {
+  const v1::UserKernel& kernel = upload.kernel_;
+  Compile compile{.source = Cat(upload.path_, "/source"),
+                  .file_name = kernel.file_name(),
+                  .form = kernel.form(),
+                  .library = library,
+                  .log = log,
+                  .cancel = &cancel};
+  if (kernel.form() == v1::KERNEL_FORM_CUDA) {
+    absl::StatusOr<std::string> program =
+        CudaProgram(kernel.file_name(), BytesOf(compile.source), upload.launch_, upload.entry_);
+    if (!program.ok()) {
+      return BadRequestError({{"kernel", ShownText(Cat(program.status().message()))}});
+    }
+    compile.program = *std::move(program);
+  }
+  return CompileKernel(options_.compiler, compile);
 }
 
 absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
@@ -211,6 +260,12 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   if (upload.taken_ != kernel.size_bytes()) {
     return BadHeader("size_bytes",
                      Cat("is ", kernel.size_bytes(), ", and ", upload.taken_, " bytes came"));
+  }
+  if (kernel.form() == v1::KERNEL_FORM_CUDA) {
+    for (const std::string& part :
+         {std::string(1, '\0') + upload.launch_text_, std::string(1, '\0') + upload.entry_}) {
+      EVP_DigestUpdate(upload.digest_, part.data(), part.size());
+    }
   }
   std::array<unsigned char, 32> digest{};
   EVP_DigestFinal_ex(upload.digest_, digest.data(), nullptr);
@@ -226,13 +281,7 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   v1::UserKernel compiled = kernel;
   if (source) {
     const absl::Time start = absl::Now();
-    absl::Status s = CompileKernel(options_.compiler, {.source = Cat(upload.path_, "/source"),
-                                                       .file_name = kernel.file_name(),
-                                                       .form = kernel.form(),
-                                                       .library = library,
-                                                       .log = log,
-                                                       .cancel = &cancel});
-    if (!s.ok()) return s;
+    if (absl::Status s = CompileSource(upload, library, log, cancel); !s.ok()) return s;
     *compiled.mutable_compile_time() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
         absl::ToInt64Nanoseconds(absl::Now() - start));
   }

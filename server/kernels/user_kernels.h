@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "server/kernels/compiler.h"
 #include "server/kernels/kernel_folder.h"
+#include "server/kernels/launch_description.h"
 
 namespace assay::server {
 
@@ -32,9 +33,9 @@ namespace assay::server {
 inline constexpr std::size_t kMostKernelNameBytes = 128;
 
 struct UserKernelOptions {
-  bool library = false;                              // libraries are taken
-  bool source = false;                               // C and C++ source is taken, and compiled
-  std::vector<std::string> node_folders;             // whose libraries a client may name
+  bool library = false;                   // libraries are taken
+  bool source = false;                    // C, C++ and CUDA source is taken, and compiled
+  std::vector<std::string> node_folders;  // whose libraries a client may name
   std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
   KernelFolderOptions folder;
   CompilerOptions compiler;
@@ -58,8 +59,11 @@ class KernelUpload {
   KernelUpload(KernelFolder& folder, std::string path);
 
   KernelFolder& folder_;
-  const std::string path_;  // of the folder that is being written
-  v1::UserKernel kernel_;   // what the header says
+  const std::string path_;    // of the folder that is being written
+  v1::UserKernel kernel_;     // what the header says
+  LaunchDescription launch_;  // of CUDA source, as are the next two
+  std::string launch_text_;
+  std::string entry_;
   std::int64_t taken_ = 0;
   int file_ = -1;
   EVP_MD_CTX* digest_;
@@ -95,6 +99,10 @@ class UserKernels {
   absl::Status CheckForm(const v1::KernelHeader& header) const;
   absl::Status CheckHeader(const v1::KernelHeader& header) const;
   absl::Status CheckCheat(std::string_view provider) const;
+  absl::Status TakeLaunch(const v1::KernelHeader& header, KernelUpload& upload) const;
+  absl::Status CompileSource(KernelUpload& upload, const std::string& library,
+                             const std::function<void(const std::string&)>& log,
+                             const std::atomic<bool>& cancel) const;
   absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);
 
   const UserKernelOptions options_;

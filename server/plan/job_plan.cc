@@ -417,6 +417,7 @@ class Planner {
     for (const BaseCase& base : spec_.has_cases() ? listed_ : source.cases) {
       if (absl::Status s = AddCase(base, target, source.required, part); !s.ok()) return s;
     }
+    CheckTimes(target, part);
     if (spec_.filter().name().empty()) AddUnmet(source.required, part, plan_.findings);
     plan_.total += static_cast<int>(part.cases.size());
     if (plan_.budget) {
@@ -426,6 +427,14 @@ class Planner {
     next_index_ += static_cast<std::int32_t>(part.cases.size());
     plan_.devices.push_back(std::move(part));
     return absl::OkStatus();
+  }
+
+  // A time on the emulator says nothing of any device.
+  void CheckTimes(const Target& target, const DevicePlan& part) {
+    if (target.device.backend() != "simt") return;
+    if (std::none_of(part.cases.begin(), part.cases.end(), IsTimed)) return;
+    errors_.push_back({"spec.mode", Cat("must be validate on ", target.device.id(),
+                                        ", an emulator: times there say nothing of a GPU")});
   }
 
   // The job's suite as it is on the device. The plan takes its name, version and budget from it.

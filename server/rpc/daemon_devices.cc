@@ -42,6 +42,7 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   options.folder.most_count = config_.user_kernels_keep;
   options.folder.named = [this] { return store_->UserKernels(); };
   options.compiler.include_folder = FindKernelHeader();
+  options.compiler.simt_folder = FindSimt();
   options.compiler.forbidden = Secrets();
   options.compiler.library_bytes = config_.user_kernel_bytes;
   options.cheats_folder = FindCheats();

@@ -43,7 +43,7 @@ TelemetrySampler::TelemetrySampler(TelemetrySamplerOptions options) : options_(s
 absl::StatusOr<std::unique_ptr<TelemetrySource>> TelemetrySampler::Open(
     const DeviceAddress& address) {
   const std::string backend = address.id.substr(0, address.id.find(':'));
-  if (backend == "cpu") return MakeLinuxSource(options_.root);
+  if (backend == "cpu" || backend == "simt") return MakeLinuxSource(options_.root);
   if (backend == "cuda") {
     auto library = Shared(nvml_, options_.nvml);
     if (!library.ok()) return library.status();

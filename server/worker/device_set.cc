@@ -29,10 +29,18 @@ namespace {
 
 constexpr absl::Duration kProbeDeadline = absl::Seconds(60);
 
-constexpr std::array<std::string_view, 3> kBackends = {"cpu", "cuda", "hip"};
+constexpr std::array<std::string_view, 4> kBackends = {"cpu", "cuda", "hip", "simt"};
+
+// The processor and its memory: also as the emulator, of which there is one.
+bool IsHost(std::string_view backend) { return backend == "cpu" || backend == "simt"; }
 
 bool Matches(std::string_view pattern, std::string_view id) {
   return fnmatch(std::string(pattern).c_str(), std::string(id).c_str(), 0) == 0;
+}
+
+// Whether the operator means the backend. Nobody has the emulator without naming it.
+bool IsMeant(const std::string& pattern, std::string_view backend) {
+  return backend == "simt" ? pattern == backend : Matches(pattern, backend);
 }
 
 // What a probe prints has some kilobytes.
@@ -62,7 +70,7 @@ std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_
 std::shared_ptr<Containment> Contain(const DiscoverOptions& options, std::string_view backend) {
   ContainmentOptions containment = options.containment;
   containment.worker = options.worker_path;
-  containment.accelerators = backend != "cpu";
+  containment.accelerators = !IsHost(backend);
   return Containment::Make(containment);
 }
 
@@ -130,7 +138,7 @@ absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& option
 // Asks a worker how many devices a backend has here, or why it has none.
 worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view backend) {
   worker::v1::DeviceList answer;
-  if (backend == "cpu") {  // one device, all cores of it
+  if (IsHost(backend)) {  // one device, all cores of it
     answer.set_count(1);
     return answer;
   }
@@ -165,7 +173,7 @@ std::int64_t LargestCap(const v1::Device& device) { return device.memory_bytes()
 // The most that a worker may hold: its arena, plus a quarter of the memory for code, threads and
 // libraries. Together they are at most 95 % of the memory.
 std::int64_t MemoryCap(const v1::Device& device) {
-  if (device.backend() != "cpu" || device.memory_bytes() <= 0) return 0;
+  if (!IsHost(device.backend()) || device.memory_bytes() <= 0) return 0;
   const std::int64_t share = std::max(device.memory_bytes() / 4, kGiB);
   return std::min(device.arena_bytes() + share, LargestCap(device));
 }
@@ -232,7 +240,7 @@ absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes)
                                           ", or 0 for half of the device's memory; got ",
                                           arena_bytes));
   }
-  if (device.backend() != "cpu" || device.memory_bytes() <= 0) return absl::OkStatus();
+  if (!IsHost(device.backend()) || device.memory_bytes() <= 0) return absl::OkStatus();
   // The least that a worker needs beside its arena: a gibibyte, or less on a tiny node.
   const std::int64_t beside = std::min(device.memory_bytes() / 4, kGiB);
   const std::int64_t most = LargestCap(device) - beside;
@@ -276,7 +284,7 @@ absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
     const std::string backend_name = wanted.substr(0, wanted.find(':'));
     bool known = false;
     for (const std::string_view backend : kBackends) {
-      if (!Matches(backend_name, backend)) continue;
+      if (!IsMeant(backend_name, backend)) continue;
       known = true;
       if (!lists.contains(backend)) lists[backend] = List(options, backend);
       const worker::v1::DeviceList& list = lists[backend];
@@ -316,8 +324,9 @@ absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
           Cat("--devices: there is no ", wanted, "; this node has ", has));
     }
     if (!known) {
-      return absl::InvalidArgumentError(Cat("--devices: unknown backend in \"", wanted,
-                                            "\"; known are cpu, cuda, hip, as in cpu:0 or cuda:*"));
+      return absl::InvalidArgumentError(
+          Cat("--devices: unknown backend in \"", wanted,
+              "\"; known are cpu, cuda, hip, simt, as in cpu:0 or cuda:*"));
     }
   }
   return set;

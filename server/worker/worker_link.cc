@@ -413,7 +413,8 @@ v1::Blame BlameFor(const v1::Finding& death, std::string_view device) {
     case v1::PHASE_REFERENCE:
     case v1::PHASE_COMPARE:
       // An accelerator does these by itself, and may hang at them. A CPU is the host.
-      return device.starts_with("cpu") ? v1::BLAME_HOST : v1::BLAME_DEVICE;
+      return device.starts_with("cpu") || device.starts_with("simt") ? v1::BLAME_HOST
+                                                                     : v1::BLAME_DEVICE;
     default:
       return of_code;
   }

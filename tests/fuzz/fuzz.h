@@ -32,6 +32,7 @@ void FuzzCompare(std::string_view bytes);
 void FuzzConfig(std::string_view bytes);
 void FuzzGolden(std::string_view bytes);
 void FuzzJob(std::string_view bytes);
+void FuzzLaunch(std::string_view bytes);
 void FuzzLint(std::string_view bytes);
 void FuzzNodes(std::string_view bytes);
 void FuzzNpy(std::string_view bytes);

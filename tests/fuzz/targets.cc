@@ -18,6 +18,7 @@ constexpr std::array kTargets = {
     Target{"config", FuzzConfig},        // the daemon's settings, TOML
     Target{"golden", FuzzGolden},        // golden digests of a suite
     Target{"job", FuzzJob},              // the spec of a job, to its plan
+    Target{"launch", FuzzLaunch},        // launch descriptions, TOML, and CUDA source
     Target{"lint", FuzzLint},            // compiled GPU kernels, and what tools say of them
     Target{"nodes", FuzzNodes},          // what sinfo and kubectl list
     Target{"npy", FuzzNpy},              // headers of .npy files

@@ -14,6 +14,7 @@ import time
 import unittest
 
 import containment_test
+import emulator_kernels as cuda
 import harness
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -157,7 +158,7 @@ class UserKernelTest(unittest.TestCase):
             self.assertNotIn("root:", result.err)
 
     def test_files_of_other_kinds_have_a_clear_answer(self):
-        for name in ("k.cu", "k.hip", "k.ptx", "k.cubin", "k.hsaco"):
+        for name in ("k.hip", "k.ptx", "k.cubin", "k.hsaco"):
             result = self.run_kernel(self.write(name, "x"))
             self.assertEqual(result.code, 2, result)
             self.assertIn("takes no " + name[1:], result.err)
@@ -245,7 +246,8 @@ class UserKernelTest(unittest.TestCase):
         folder = tempfile.mkdtemp(dir=self.folder)
         with open(os.path.join(folder, "my_gemm.c"), "w", encoding="utf-8") as file:
             file.write(self.source)
-        commands = re.findall(r"^    (assay (?:run|bench) gemm .*)$", guide(), re.M)
+        commands = [command for command in re.findall(r"^    (assay (?:run|bench) gemm .*)$", guide(), re.M)
+                    if ".cu " not in command]
         self.assertEqual(len(commands), 3)
         for command in commands:
             done = subprocess.run([harness.ASSAY if os.path.isabs(harness.ASSAY) else os.path.abspath(harness.ASSAY),
@@ -529,6 +531,183 @@ class ClosedTest(unittest.TestCase):
             again = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
             self.assertEqual(again.code, 0, again)
             self.assertEqual(sorted(os.listdir(kernels)), sorted([names[1][5:], kernel_id(guide_source())[5:]]))
+
+
+class EmulatorTest(unittest.TestCase):
+    """CUDA source on simt:0: judged for races, masks and indices, on a machine without a GPU."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="assay-emulator-")
+        cls.daemon = harness.Daemon(flags=["--user-kernels", "library,source", "--devices", "cpu:0,simt:0"])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+        subprocess.run(["rm", "-rf", cls.folder], check=True)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def run_cuda(self, source, launch, *case, device="simt:0"):
+        return self.daemon.run("run", case[0], "--kernel", self.write("mine.cu", source), "--kernel-launch",
+                               self.write("launch.toml", launch), "--device", device, *case[1:], "--format", "json")
+
+    def run_gemm(self, source=cuda.GEMM, launch=cuda.GEMM_LAUNCH, *more, device="simt:0"):
+        return self.run_cuda(source, launch, "gemm", "--dtype", "fp32", "--m", "44", "--n", "40", "--k", "50", *more,
+                             device=device)
+
+    def passes(self, result):
+        self.assertEqual(result.code, 0, result)
+        for case in result.json()["tests"]:
+            self.assertEqual(case["verdict"], "PASSED", result)
+
+    def test_right_kernels_pass(self):
+        self.passes(self.run_gemm())
+        self.passes(self.run_gemm(cuda.GEMM, cuda.GEMM_LAUNCH, "--alpha", "0.5", "--repeats", "3"))
+        self.passes(self.run_cuda(cuda.ADD, cuda.ADD_LAUNCH, "elementwise", "--rows", "37", "--cols", "29", "--kind",
+                                  "add", "--dtype", "fp32", "--kernel-entry", "add"))
+        for dtype, c in (("fp32", "float"), ("fp16", "half")):
+            self.passes(self.run_cuda(cuda.SOFTMAX, cuda.SOFTMAX_LAUNCH, "softmax", "--rows", "9", "--cols", "300",
+                                      "--dtype", dtype, "--kernel-entry", f"softmax<{c}>"))
+        self.passes(self.run_cuda(cuda.LAST_BLOCK, cuda.LAST_BLOCK_LAUNCH, "reduce", "--extents", "5000", "--axis", "0",
+                                  "--kind", "sum", "--dtype", "fp32"))
+
+    def test_the_guide_is_right(self):
+        lines = guide().splitlines()
+        blocks = {}
+        for name, first in (("my_gemm.cu", "    __global__ void my_gemm("), ("launch.toml", "    grid = [")):
+            at = next(i for i, line in enumerate(lines) if line.startswith(first))
+            blocks[name] = [line[4:] for line in lines[at:lines.index("", at)]]
+            self.write(name, "\n".join(blocks[name]) + "\n")
+        command = shlex.split(next(line for line in lines if line.startswith("    assay run gemm --kernel my_gemm.cu")))
+        run = [os.path.abspath(harness.ASSAY), *command[1:], "--format", "json"]
+        def result():
+            return harness.Result(subprocess.run(run, cwd=self.folder, capture_output=True, text=True, check=False,
+                                                 env={**os.environ, "ASSAY_TARGET": self.daemon.grpc}))
+        self.passes(result())
+        source = blocks["my_gemm.cu"]
+        second = [i for i, line in enumerate(source) if "__syncthreads();" in line][1]
+        self.write("my_gemm.cu", "\n".join(source[:second] + source[second + 1:]) + "\n")
+        wrong = result()
+        self.fails(wrong, "nondeterministic", "race: ")
+        self.assertIn(wrong.json()["tests"][0]["findings"][0]["message"], " ".join(line.strip() for line in lines))
+
+    def test_an_edit_has_its_verdict_at_once(self):
+        begin = time.monotonic()
+        self.passes(self.run_gemm(cuda.GEMM + "// edited\n"))
+        print(f"    from edit to verdict: {time.monotonic() - begin:.1f} s", flush=True)
+
+    def fails(self, result, reason, words):
+        self.assertEqual(result.code, 1, result)
+        case = result.json()["tests"][0]
+        self.assertEqual(case["verdict"], "FAILED", result)
+        self.assertEqual(case["findings"][0]["reason"], reason, result)
+        self.assertEqual(case["findings"][0]["blame"], "kernel", result)
+        self.assertIn(words, case["findings"][0]["message"])
+
+    def test_each_planted_defect_fails_and_is_named(self):
+        for what, old, new, reason, words in cuda.GEMM_DEFECTS:
+            with self.subTest(what):
+                self.assertEqual(cuda.GEMM.count(old), 1, old)
+                self.fails(self.run_gemm(cuda.GEMM.replace(old, new)), reason, words)
+        softmax = cuda.SOFTMAX.replace("  __syncthreads();  // read\n", "")
+        self.fails(self.run_cuda(softmax, cuda.SOFTMAX_LAUNCH, "softmax", "--rows", "9", "--cols", "300", "--dtype",
+                                 "fp32", "--kernel-entry", "softmax<float>"), "nondeterministic", "race: thread")
+        self.fails(self.run_cuda(cuda.SOFTMAX, cuda.SOFTMAX_LAUNCH.replace("4 * 128 / 32", "8"), "softmax", "--rows", "9",
+                                 "--cols", "300", "--dtype", "fp32", "--kernel-entry", "softmax<float>"),
+                   "guard", "dynamic shared memory, which has 8 bytes")
+        unfenced = cuda.LAST_BLOCK.replace("    __threadfence();\n", "")
+        self.fails(self.run_cuda(unfenced, cuda.LAST_BLOCK_LAUNCH, "reduce", "--extents", "5000", "--axis", "0", "--kind",
+                                 "sum", "--dtype", "fp32"), "nondeterministic", "nothing orders the blocks")
+
+    def test_additions_right_and_wrong(self):
+        for what, dtype, source, old, new, reason in cuda.ADDITIONS:
+            with self.subTest(what):
+                self.assertEqual(source.count(old), 1, old)
+                case = ("elementwise", "--rows", "36", "--cols", "67", "--kind", "add", "--dtype", dtype)
+                self.passes(self.run_cuda(cuda.HEAD + source, cuda.ADDITION_LAUNCH, *case))
+                self.fails(self.run_cuda(cuda.HEAD + source.replace(old, new), cuda.ADDITION_LAUNCH, *case), reason, "")
+
+    def test_wrong_arithmetic_fails_by_its_bound(self):
+        result = self.run_gemm(cuda.GEMM.replace("t < k; t += TILE", "t + TILE <= k; t += TILE"))
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(result.json()["tests"][0]["findings"][0]["reason"], ("bound", "exact"))
+
+    def test_wrong_launches_are_refused_before_they_run(self):
+        for old, new, words in (("(n + 15) / 16", "n / (k - 50)", "it divides by zero"),
+                                ("(n + 15) / 16", "(width + 15) / 16", 'nothing is called "width"'),
+                                ("(n + 15) / 16", "n - 40", "is 0 here, and must be 1 to"),
+                                ("[16, 16]", "[64, 32]", "2048 threads"),
+                                ('"d", "m"', '"m"', "args has 6 arguments, and gemm takes 7"),
+                                ('"d", "m"', '"e", "m"', "no operand is called so"),
+                                ('"m", "n"', '"a", "n"', "is an operand"),
+                                ('"k", "alpha"', '"alpha", "k"', "is a real number")):
+            result = self.run_gemm(cuda.GEMM, cuda.GEMM_LAUNCH.replace(old, new))
+            case = result.json()["tests"][0]
+            self.assertEqual(case["verdict"], "ERROR", (new, result))
+            self.assertEqual(case["findings"][0]["blame"], "kernel")
+            self.assertIn(words, case["findings"][0]["message"])
+            self.assertIn("launch description: ", case["findings"][0]["message"])
+        for old, new, words in (("block", "blok", 'unknown key "blok"'), ("ceil_div(m, 16)", "ceil_div(m", '","')):
+            result = self.run_gemm(cuda.GEMM, cuda.GEMM_LAUNCH.replace(old, new))
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(words, result.err)
+
+    def test_wrong_sources_are_refused(self):
+        result = self.run_gemm(cuda.GEMM.replace("float sum = 0;", "float sum = zero;"))
+        self.assertEqual(result.code, 2, result)
+        self.assertRegex(result.err, r"mine\.cu:12:\d+: error: .*zero")
+        result = self.run_gemm(cuda.ADD)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("several kernels (add, not_this_one)", result.err)
+        half = self.run_cuda(cuda.GEMM, cuda.GEMM_LAUNCH, "gemm", "--dtype", "fp16", "--m", "8", "--n", "8", "--k", "8")
+        case = half.json()["tests"][0]
+        self.assertEqual(case["verdict"], "UNSUPPORTED", half)
+        self.assertIn("takes a in fp32, and the case has it in fp16", case["findings"][0]["message"])
+
+    def test_only_cuda_source_runs_there_and_only_there(self):
+        here = self.run_gemm(device="cpu:0").json()["tests"][0]
+        self.assertEqual(here["verdict"], "UNSUPPORTED")
+        self.assertIn("--device simt:0", here["findings"][0]["message"])
+        c = self.daemon.run("run", "gemm", "--kernel", self.write("mine.c", guide_source()), "--device", "simt:0",
+                            "--dtype", "fp32", "--m", "8", "--n", "8", "--k", "8", "--format", "json").json()["tests"][0]
+        self.assertEqual(c["verdict"], "UNSUPPORTED")
+        self.assertIn("--device cpu:0", c["findings"][0]["message"])
+        for provider in ("builtin", "onednn"):
+            other = self.daemon.run("run", "gemm", "--provider", provider, "--device", "simt:0", "--dtype", "fp32", "--m",
+                                    "8", "--n", "8", "--k", "8", "--format", "json").json()["tests"][0]
+            self.assertEqual(other["verdict"], "UNSUPPORTED")
+
+    def test_nothing_is_timed_there(self):
+        source, launch = self.write("timed.cu", cuda.GEMM), self.write("timed.toml", cuda.GEMM_LAUNCH)
+        result = self.daemon.run("bench", "gemm", "--kernel", source, "--kernel-launch", launch, "--device", "simt:0",
+                                 "--dtype", "fp32", "--m", "44", "--n", "40", "--k", "50")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("an emulator: times there say nothing of a GPU", result.err)
+
+    def test_repro_line_works(self):
+        wrong = self.run_gemm(cuda.GEMM.replace("alpha * sum", "sum"), cuda.GEMM_LAUNCH, "--alpha", "2")
+        repro = shlex.split(wrong.json()["tests"][0]["repro"])
+        again = self.daemon.run(*repro[1:], "--format", "json")
+        self.assertEqual(again.code, 1, again)
+        self.assertEqual(again.json()["tests"][0]["verdict"], "FAILED")
+
+    def test_options_that_do_not_fit(self):
+        for more, words in ((["--kernel", "a.cu"], "kernel-launch: is required"),
+                            (["--kernel", "a.c", "--kernel-launch", "l.toml"], "belongs to CUDA source"),
+                            (["--kernel", "a.c", "--kernel-entry", "f"], "belongs to CUDA source"),
+                            (["--kernel", "a.cu", "--kernel-launch", "nowhere.toml"], "cannot read")):
+            result = self.daemon.run("run", "gemm", *more, "--m", "8", "--n", "8", "--k", "8")
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(words, result.err)
+
+    def test_nobody_has_the_device_without_naming_it(self):
+        with harness.Daemon(flags=["--devices", "*"]) as daemon:
+            self.assertNotIn("simt", daemon.run("devices").out)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@
 #include "kernels/backends/gpu_backend.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/provider.h"
+#include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
-#include "simt/engine.h"
 #include "tests/sample_problems.h"
 #include "tests/unit/runtime/residuals_testing.h"
 

@@ -61,6 +61,7 @@ ON_GPU = (*(f"{OPS}{op}/{op}_on_gpu.cc" for op in (
     OPS + "common/device_words.cc")
 
 
+ENGINE = ("kernels/simt/context.cc", "kernels/simt/engine.cc")
 # The sources that explain why a launch failed.
 HOST = ("kernels/runtime/gpu/error_status.cc", "kernels/runtime/gpu/host.cu", "tests/simt/host_simt.cc")
 
@@ -201,7 +202,7 @@ def passes(kernel, shared, link, change):
         objects = [object_of(tree / kernel.source, folder, tree), *shared]
         program = folder / "test"
         subprocess.run(["g++", *FLAGS, *objects, *(link if kernel.host else []), "-lgtest",
-                        "-lgtest_main", "-lboost_context", "-o", program], check=True)
+                        "-lgtest_main", "-o", program], check=True)
         run = subprocess.run([program, "--gtest_brief=1", "--gtest_fail_fast",
                               f"--gtest_filter={kernel.tests}"],
                              capture_output=True, timeout=600, check=False)
@@ -244,11 +245,11 @@ def main():
             raise SystemExit(f"broken_test: no change that could be made is called {given.only!r}")
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
-        sources = {"tests/simt/engine.cc"}
+        sources = set(ENGINE)
         for kernel in kernels.values():
             sources |= {kernel.test, *kernel.others}
         made = dict(zip(sources, pool.map(lambda s: object_of(ROOT / s, folder, ROOT), sources)))
-        shared = {name: [made[s] for s in ("tests/simt/engine.cc", kernel.test, *kernel.others)]
+        shared = {name: [made[s] for s in (*ENGINE, kernel.test, *kernel.others)]
                   for name, kernel in kernels.items()}
         runs = [(kernel, None) for kernel in kernels] if everything else []
         runs += [(change[0], change) for change in changes if change[0] in kernels]

@@ -11,7 +11,7 @@
 
 #include "kernels/numerics/poison.h"
 #include "kernels/runtime/gpu/checksum_gpu.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "tests/unit/runtime/checksum_testing.h"
 
 namespace assay {

@@ -11,8 +11,8 @@
 
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
+#include "kernels/simt/engine.h"
 #include "simt/compare_simt.h"
-#include "simt/engine.h"
 
 namespace assay {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/providers/builtin/dequant_softmax_builtin_gpu.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay::gpu {

@@ -11,7 +11,7 @@
 #include "kernels/runtime/gpu/arena_gpu.h"
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/gpu_device.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "simt/host_control.h"
 
 namespace assay {

@@ -1,6 +1,6 @@
 // The emulator finds what it says it finds, and calls nothing else a fault: each kernel
 // here is right, or wrong in one way.
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "kernels/runtime/gpu/host.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "simt/host_control.h"
 
 namespace assay::simt {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/runtime/gpu/port.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "simt/host_control.h"
 
 namespace assay::gpu {

@@ -14,8 +14,8 @@
 
 #include "kernels/backends/gpu_backend.h"
 #include "kernels/providers/planted/planted.h"
+#include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
-#include "simt/engine.h"
 #include "tests/selftest/planted_checks.h"
 
 namespace assay::testing {

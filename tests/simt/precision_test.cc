@@ -14,9 +14,9 @@
 #include "kernels/providers/planted/tamper.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
-#include "simt/engine.h"
 
 namespace assay {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "kernels/bench/gpu_ceilings.h"
 #include "kernels/runtime/gpu/gpu_device.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "simt/host_control.h"
 
 namespace assay {

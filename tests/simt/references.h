@@ -13,7 +13,7 @@
 
 #include "kernels/ops/gpu/references_gpu.h"
 #include "kernels/runtime/device.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {

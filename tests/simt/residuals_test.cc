@@ -8,7 +8,7 @@
 
 #include "kernels/runtime/gpu/primitives.h"
 #include "kernels/runtime/gpu/residuals_gpu.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 #include "tests/unit/runtime/residuals_testing.h"
 
 namespace assay {

@@ -13,8 +13,8 @@
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
 #include "kernels/runtime/gpu/gpu_device.h"
+#include "kernels/simt/engine.h"
 #include "simt/compare_simt.h"
-#include "simt/engine.h"
 #include "simt/strided.h"
 
 namespace assay {

@@ -10,7 +10,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/builtin/divisor_gpu.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 
 namespace assay::gpu {
 namespace {

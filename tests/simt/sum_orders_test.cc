@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/ops/common/sum_orders.h"
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 
 namespace assay::gpu {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "kernels/backends/gpu_backend.h"
 #include "kernels/providers/provider.h"
+#include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
-#include "simt/engine.h"
 #include "simt/host_control.h"
 
 namespace assay {

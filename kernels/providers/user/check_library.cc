@@ -134,12 +134,13 @@ absl::Status CheckSegments(const Reader& file, const Elf64_Ehdr& header) {
 }
 
 // Whether the symbol is among those that the table of `section` defines.
-bool Exports(const Reader& file, const Elf64_Shdr& symbols, const Elf64_Shdr& names) {
+bool Exports(const Reader& file, const Elf64_Shdr& symbols, const Elf64_Shdr& names,
+             std::string_view wanted) {
   for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols.sh_size; at += sizeof(Elf64_Sym)) {
     const auto symbol = file.At<Elf64_Sym>(symbols.sh_offset + at);
     if (!symbol) return false;
     if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= names.sh_size) continue;
-    if (file.Is(names.sh_offset + symbol->st_name, kKernelSymbol)) return true;
+    if (file.Is(names.sh_offset + symbol->st_name, wanted)) return true;
   }
   return false;
 }
@@ -155,7 +156,7 @@ absl::Status CheckSymbol(const Reader& file, const Elf64_Ehdr& header) {
     const auto symbols = section(i);
     if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
     const auto names = section(symbols->sh_link);
-    if (names && Exports(file, *symbols, *names)) return absl::OkStatus();
+    if (names && Exports(file, *symbols, *names, kKernelSymbol)) return absl::OkStatus();
     return Wrong(Cat("it does not export ", kKernelSymbol,
                      " (in C++ it must be extern \"C\", which assay/kernel.h declares)"));
   }
@@ -163,6 +164,21 @@ absl::Status CheckSymbol(const Reader& file, const Elf64_Ehdr& header) {
 }
 
 }  // namespace
+
+bool ExportsSymbol(std::span<const std::byte> bytes, std::string_view symbol) {
+  const Reader file(bytes);
+  const auto header = file.At<Elf64_Ehdr>(0);
+  const auto section = [&](std::uint64_t i) {
+    return file.At<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
+  };
+  for (std::uint64_t i = 0; header && i < header->e_shnum; ++i) {
+    const auto symbols = section(i);
+    if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
+    const auto names = section(symbols->sh_link);
+    return names && Exports(file, *symbols, *names, symbol);
+  }
+  return false;
+}
 
 absl::Status CheckLibrary(std::span<const std::byte> bytes) {
   const Reader file(bytes);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -18,6 +19,12 @@ inline constexpr char kKernelSymbol[] = "assay_kernel_v1";
 // without section headers passes without the look for the symbol; it is looked for again when the
 // library is loaded.
 absl::Status CheckLibrary(std::span<const std::byte> bytes);
+
+// What a library of CUDA source exports beside it: it runs on the emulator (kernels/simt).
+inline constexpr char kEmulatedSymbol[] = "assay_simt_v1";
+
+// Whether the library exports the symbol. False if the file is malformed.
+bool ExportsSymbol(std::span<const std::byte> bytes, std::string_view symbol);
 
 }  // namespace assay
 

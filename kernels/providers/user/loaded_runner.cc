@@ -31,8 +31,21 @@ absl::Status Unusable(std::string_view why) {
   return FailedKernel({.preparing = true}, Cat("the kernel's library cannot be used: ", why));
 }
 
-// A file that cannot be read is no fault of the kernel's: the daemon gave its path.
-absl::Status CheckFile(const std::string& path) {
+// A kernel of CUDA source runs on the emulator, and nothing else does.
+absl::Status CheckDevice(std::span<const std::byte> library, const Device& device) {
+  const bool cuda = ExportsSymbol(library, kEmulatedSymbol);
+  const bool emulator = device.info().backend == "simt";
+  if (cuda == emulator) return absl::OkStatus();
+  return absl::UnimplementedError(cuda
+                                      ? Cat("this kernel is CUDA source, and ", device.info().id,
+                                            " does not run it; --device simt:0 does")
+                                      : Cat("this kernel is no CUDA source, and ", device.info().id,
+                                            " runs nothing else; --device cpu:0 runs it"));
+}
+
+// A file that cannot be read is no fault of the kernel's: the daemon gave its path. `device` is
+// null for a reference, which may be of any kind.
+absl::Status CheckFile(const std::string& path, const Device* device) {
   const absl::Status unread = FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
                                            Cat("the kernel's file ", path, " cannot be read"));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -46,7 +59,9 @@ absl::Status CheckFile(const std::string& path) {
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file) return unread;
   const absl::Status checked = CheckLibrary(std::as_bytes(std::span(bytes)));
-  return checked.ok() ? checked : Unusable(Cat(checked.message()));
+  if (!checked.ok()) return Unusable(Cat(checked.message()));
+  return device == nullptr ? absl::OkStatus()
+                           : CheckDevice(std::as_bytes(std::span(bytes)), *device);
 }
 
 // Room beside the operands, as kernels in the worker have it.
@@ -86,7 +101,9 @@ absl::Status RunnerDeadline::NoTime(double left, RunnerTask task) const {
 
 absl::StatusOr<LoadedRunner> LoadRunner(Description& description, Device& device,
                                         const RunnerDeadline& until) {
-  if (absl::Status status = CheckFile(description.library); !status.ok()) return status;
+  const bool reference = description.magnitude.bytes > 0;
+  const absl::Status status = CheckFile(description.library, reference ? nullptr : &device);
+  if (!status.ok()) return status;
   description.thread_count = static_cast<std::uint32_t>(std::max(1, device.info().compute_units));
   description.memory_bytes = MemoryFor(device);
   absl::StatusOr<std::unique_ptr<RunnerProcess>> process = RunnerProcess::Start(description);
@@ -102,6 +119,8 @@ absl::StatusOr<LoadedRunner> LoadRunner(Description& description, Device& device
   return LoadedRunner{*std::move(process), static_cast<LoadStatus>(*loaded),
                       Printable(answer.message), Printable(answer.name)};
 }
+
+std::string SaidBy(const RunnerProcess& process) { return Printable(process.Answer().message); }
 
 absl::Status LoadError(const LoadedRunner& runner) {
   const std::string& message = runner.message;

@@ -51,6 +51,9 @@ struct LoadedRunner {
 absl::StatusOr<LoadedRunner> LoadRunner(Description& description, Device& device,
                                         const RunnerDeadline& until);
 
+// What the kernel says of its last load or launch; printable. Empty if it says nothing.
+std::string SaidBy(const RunnerProcess& process);
+
 // The error of a kernel whose library was loaded with another status than kOk. UNIMPLEMENTED if the
 // kernel does not do the case.
 absl::Status LoadError(const LoadedRunner& runner);

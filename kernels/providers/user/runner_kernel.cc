@@ -55,7 +55,17 @@ class RunnerKernel final : public Kernel {
     if (!status.ok()) return status.status();
     slowest_ = std::max(slowest_, RunnerDeadline::Now() - begin);
     if (*status == ASSAY_OK) return absl::OkStatus();
-    return FailedKernel({}, Cat("launch returned ", *status));
+    const std::string said = SaidBy(*process_);
+    switch (*status) {
+      case ASSAY_OUT_OF_BOUNDS:
+        return FailedKernel({.error = KernelError::kWroteOutside},
+                            said.empty() ? "the kernel says that it runs out of bounds" : said);
+      case ASSAY_RACE:
+        return FailedKernel({.error = KernelError::kVaries},
+                            said.empty() ? "the kernel says that it has a race" : said);
+      default:
+        return FailedKernel({}, Cat("launch returned ", *status, said.empty() ? "" : ": ", said));
+    }
   }
 
   absl::Status Fetch(std::span<const TensorView> inputs, const TensorView& output) override {
@@ -161,10 +171,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
                                         std::move(runner->name), until);
 }
 
-KernelEntry UserKernels(std::string_view prefix) {
+KernelEntry UserKernels(std::string_view prefix, std::string_view backend) {
   KernelEntry entry;
   entry.provider = prefix;
-  entry.backend = "cpu";
+  entry.backend = backend;
   for (int i = 1; i < kDTypeCount; ++i) entry.dtypes.push_back(static_cast<DType>(i));
   entry.make = MakeRunnerKernel;
   return entry;

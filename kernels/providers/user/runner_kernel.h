@@ -22,8 +22,9 @@ namespace assay {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Plan& plan,
                                                          Device& device);
 
-// The entry of all operators on the CPU, for providers that begin with `prefix`.
-KernelEntry UserKernels(std::string_view prefix);
+// The entry of all operators on the CPU (or "simt", the emulator), for providers that begin with
+// `prefix`.
+KernelEntry UserKernels(std::string_view prefix, std::string_view backend = "cpu");
 
 }  // namespace assay
 

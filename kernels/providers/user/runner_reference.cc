@@ -65,7 +65,9 @@ absl::Status RunnerReference::Run(std::span<double> value, std::span<double> mag
   slowest_ = std::max(slowest_, RunnerDeadline::Now() - begin);
   if (absl::Status frozen = process.Freeze(); !frozen.ok()) return OfReference(frozen);
   if (*status != ASSAY_OK) {
-    return Wrong(KernelError::kUnusable, Cat("failed: launch returned ", *status));
+    const std::string said = SaidBy(process);
+    return Wrong(KernelError::kUnusable,
+                 Cat("failed: launch returned ", *status, said.empty() ? "" : ": ", said));
   }
   std::copy_n(ValuesInRunner(), value.size(), value.begin());
   std::copy_n(MagnitudesInRunner(), magnitude.size(), magnitude.begin());

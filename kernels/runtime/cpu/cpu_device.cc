@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/runtime/cpu/checksum_cpu.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
@@ -26,8 +28,8 @@ constexpr std::int64_t kCopyGrain = 64 << 10;
 
 }  // namespace
 
-CpuDevice::CpuDevice(int ordinal, const ArenaOptions& options)
-    : info_(ReadCpuInfo(ordinal)), arena_(options, info_.memory_bytes) {}
+CpuDevice::CpuDevice(DeviceInfo info, const ArenaOptions& options)
+    : info_(std::move(info)), arena_(options, info_.memory_bytes) {}
 
 absl::Status CpuDevice::Fill(const FillSpec& spec, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
@@ -122,7 +124,15 @@ double CpuDevice::Now() {
 }
 
 std::unique_ptr<Device> MakeCpuDevice(int ordinal, const ArenaOptions& options) {
-  return std::make_unique<CpuDevice>(ordinal, options);
+  return std::make_unique<CpuDevice>(ReadCpuInfo(ordinal), options);
+}
+
+std::unique_ptr<Device> MakeEmulatedDevice(const ArenaOptions& options) {
+  DeviceInfo info = ReadCpuInfo(0);
+  info.id = "simt:0";
+  info.backend = "simt";
+  info.model = absl::StrCat("SIMT emulator on ", info.model);
+  return std::make_unique<CpuDevice>(std::move(info), options);
 }
 
 }  // namespace assay

@@ -13,7 +13,7 @@ namespace assay {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int ordinal, const ArenaOptions& options);
+  CpuDevice(DeviceInfo info, const ArenaOptions& options);
 
   const DeviceInfo& info() const override { return info_; }
   Arena& arena() override { return arena_; }
@@ -40,6 +40,9 @@ class CpuDevice final : public Device {
   DeviceInfo info_;
   CpuArena arena_;
 };
+
+// The memory of this machine as the device simt:0, whose kernels run under the SIMT emulator.
+std::unique_ptr<Device> MakeEmulatedDevice(const ArenaOptions& options);
 
 }  // namespace assay
 

@@ -1,5 +1,5 @@
 // Defines handles of a GPU's runtime without the toolkit's headers, so that the same host code
-// serves CUDA, HIP and the emulator of tests/simt. Only .cu files include a toolkit.
+// serves CUDA, HIP and the emulator of kernels/simt. Only .cu files include a toolkit.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_HANDLES_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_HANDLES_H_
 

@@ -1,6 +1,6 @@
 // Defines the language of GPU kernels: one source that nvcc compiles as CUDA, hipcc as HIP, and any
-// other compiler as plain C++ for the SIMT emulator of tests/simt. This is the only place where the
-// preprocessor chooses.
+// other compiler as plain C++ for the SIMT emulator of kernels/simt. This is the only place where
+// the preprocessor chooses.
 //
 // A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE.
 //   Thread(), Block(), BlockExtent(), GridExtent()   indices and extents, in x y z
@@ -45,7 +45,7 @@
 #include <cuda_runtime.h>
 #else
 #define ASSAY_GPU_EMULATED 1
-#include <simt/engine.h>
+#include "kernels/simt/engine.h"
 
 #include <bit>
 #include <cmath>

@@ -50,7 +50,10 @@ enum {
   ASSAY_OK = 0,
   ASSAY_UNSUPPORTED = 1, /* from prepare: the kernel does not do this problem; say why */
   ASSAY_NO_MEMORY = 2,
-  ASSAY_FAILED = 3
+  ASSAY_FAILED = 3,
+  /* From launch, of a kernel that checks itself: */
+  ASSAY_OUT_OF_BOUNDS = 4, /* it accesses memory outside its operands, or an array out of bounds */
+  ASSAY_RACE = 5           /* its result depends on the order in which its threads run */
 };
 
 /* Which member of an assay_parameter holds the value. */
@@ -118,6 +121,10 @@ typedef struct assay_launch {
    * every other run. */
   void* debug;
   uint64_t debug_bytes;
+  /* If launch returns another value than ASSAY_OK, it may write the reason here. There is room for
+   * message_bytes. */
+  char* message;
+  size_t message_bytes;
 } assay_launch;
 
 typedef struct assay_kernel {

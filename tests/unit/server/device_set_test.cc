@@ -62,6 +62,25 @@ TEST(DeviceSetTest, AnArenaThatAWorkerCannotHoldIsRefusedWithTheMostItMayBe) {
                         "memory; got 2"));
 }
 
+TEST(DeviceSetTest, TheEmulatorIsThereForWhomNamesIt) {
+  DiscoverOptions options;
+  options.worker_path = "/bin/false";
+  for (const char* named : {"simt:0", "simt:*", "simt"}) {
+    options.devices = {named};
+    const absl::StatusOr<DeviceSet> set = DiscoverDevices(options);
+    ASSERT_TRUE(set.ok()) << set.status();
+    ASSERT_EQ(set->unavailable.size(), 1u);
+    EXPECT_EQ(set->unavailable[0].id(), "simt:0");
+  }
+  // A pattern that its name would match is not meant for it: only CUDA and HIP are listed.
+  options.devices = {"?[iu]*"};
+  const absl::StatusOr<DeviceSet> set = DiscoverDevices(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_EQ(set->unavailable.size(), 2u);
+  EXPECT_EQ(set->unavailable[0].backend(), "cuda");
+  EXPECT_EQ(set->unavailable[1].backend(), "hip");
+}
+
 TEST(DeviceSetTest, AProbeThatFailsSaysHow) {
   DiscoverOptions options;
   options.devices = {"cpu:0"};

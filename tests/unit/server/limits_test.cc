@@ -241,6 +241,8 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfRequests() {
       {"CompareHeader.split_k default", Is(1)},
       {"TensorChunk.data bytes", UpTo(kMostPieceBytes)},
       {"KernelHeader.file_name bytes", UpTo(kMostKernelNameBytes)},
+      {"KernelHeader.launch bytes", UpTo(kMostLaunchBytes)},
+      {"KernelHeader.entry bytes", UpTo(kMostEntryBytes)},
       {"UploadKernelRequest.chunk bytes", UpTo(kMostChunkBytes)},
       {"Device.telemetry seconds", UpTo(absl::ToDoubleSeconds(TelemetryOptions().stale))},
   };

@@ -72,6 +72,26 @@ TEST_F(UserKernelsTest, NamesAndSizesOfFilesAreChecked) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(UserKernelsTest, ALaunchBelongsToCudaSource) {
+  options_.source = true;
+  v1::KernelHeader cuda = Header("k.cu", 1, v1::KERNEL_FORM_CUDA);
+  EXPECT_THAT(std::string(Open()->Begin(cuda).status().message()), HasSubstr("header.launch"));
+  cuda.set_launch("grid = 1\nblock = 1\nargs = []");
+  EXPECT_EQ(CodeOf(cuda), absl::StatusCode::kOk);
+  cuda.set_entry("lab::f<float>");
+  EXPECT_EQ(CodeOf(cuda), absl::StatusCode::kOk);
+  cuda.set_entry("f(); g");
+  EXPECT_THAT(std::string(Open()->Begin(cuda).status().message()), HasSubstr("header.entry"));
+  cuda.clear_entry();
+  cuda.set_file_name("k\"\n.cu");
+  EXPECT_EQ(CodeOf(cuda), absl::StatusCode::kInvalidArgument);
+  cuda.set_file_name("k\".cu");
+  EXPECT_EQ(CodeOf(cuda), absl::StatusCode::kInvalidArgument);
+  v1::KernelHeader c = Header("k.c", 1, v1::KERNEL_FORM_C);
+  c.set_launch("grid = 1");
+  EXPECT_EQ(CodeOf(c), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(UserKernelsTest, BytesMustBeWhatTheHeaderSays) {
   std::unique_ptr<UserKernels> kernels = Open();
   auto upload = *kernels->Begin(Header("k.so", 3));

@@ -219,6 +219,7 @@ TEST_F(ExternalTest, ALaunchThatFailsEndsTheCaseAsItSays) {
       {KernelError::kNoTime, Verdict::kError, Reason::kTimeout, Blame::kHost},
       {KernelError::kNotStarted, Verdict::kError, Reason::kFault, Blame::kHost},
       {KernelError::kWroteOutside, Verdict::kFailed, Reason::kGuard, Blame::kKernel},
+      {KernelError::kVaries, Verdict::kFailed, Reason::kNondeterministic, Blame::kKernel},
   };
   for (const auto& row : rows) {
     process_.end = FailedKernel({.error = row.error}, "what happened");

@@ -1,15 +1,16 @@
-#include "simt/engine.h"
+#include "kernels/simt/engine.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
-#include <boost/context/detail/fcontext.hpp>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <utility>
+
+#include "kernels/simt/context.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -28,11 +29,14 @@
 namespace assay::simt {
 namespace {
 
-namespace context = boost::context::detail;
-
 // [bytes]; the sanitizers' frames are several times larger.
 constexpr std::size_t kStack = SIMT_ASAN || SIMT_TSAN ? 512 << 10 : 64 << 10;
 constexpr std::size_t kPage = 4096;
+#if defined(ASSAY_SIMT_ONE_THREAD)
+#define SIMT_THREAD_LOCAL  // thread-local memory of the library is the kernels' shared memory
+#else
+#define SIMT_THREAD_LOCAL thread_local
+#endif
 constexpr std::size_t kRedZone = 64;
 constexpr unsigned char kPoison = 0xFF;  // NaN in every format that has one
 
@@ -74,11 +78,12 @@ struct Fiber {
   Place place;
   State state = State::kReady;
   Where where;
-  context::fcontext_t context = nullptr;
+  Context context;
   // The wave operation that this lane waits at.
   std::uint64_t mask = 0;
   std::uint64_t votes = 0;
   bool predicate = false;
+  bool orders_memory = false;
   int source = 0;
   Exchanged given;
   Exchanged taken;
@@ -89,7 +94,7 @@ struct Fiber {
 };
 
 class Engine;
-thread_local Engine* current_engine = nullptr;
+SIMT_THREAD_LOCAL Engine* current_engine = nullptr;
 
 class Engine {
  public:
@@ -146,8 +151,9 @@ class Engine {
 #endif
   }
 
-  void Wave(std::uint64_t mask, const Where& where) {
+  void Wave(std::uint64_t mask, const Where& where, bool orders_memory = false) {
     Fiber& f = *running_;
+    f.orders_memory = orders_memory;
     if (((mask >> f.place.lane) & 1) == 0) {
       Fail("lane " + std::to_string(f.place.lane) + " is not in the mask of its own wave operation",
            where);
@@ -166,7 +172,10 @@ class Engine {
 
   // The fiber's stack is dropped without unwinding, so nothing on it may own memory.
   [[noreturn]] void Fail(std::string message, const Where& where) {
-    Report(std::exchange(message, {}).append(" at ").append(Text(where)), *running_);
+    Fail(std::exchange(message, {}).append(" at ").append(Text(where)));
+  }
+  [[noreturn]] void Fail(std::string message) {
+    Report(std::exchange(message, {}), *running_);
     running_->state = State::kDone;
     Yield();
     std::abort();  // a fiber that failed is never resumed
@@ -208,11 +217,12 @@ class Engine {
 
   // Room for the red zone of every array beside the memory that the block may take.
   std::size_t SharedCapacity() const {
+    if (config_.shared_bytes == 0) return 128;  // the kernels have it elsewhere
     return (config_.shared_bytes + (64 << 10) + 127) / 128 * 128;
   }
 
   static std::vector<std::unique_ptr<Stack>>& Stacks() {
-    thread_local std::vector<std::unique_ptr<Stack>> stacks;
+    static SIMT_THREAD_LOCAL std::vector<std::unique_ptr<Stack>> stacks;
     return stacks;
   }
 
@@ -254,10 +264,15 @@ class Engine {
       // The rest of the frames of a dropped fiber.
       __asan_unpoison_memory_region(stacks_[i]->low(), kStack);
 #endif
-      f.context = context::make_fcontext(stacks_[i]->top(), kStack, &Engine::Enter);
+      f.context.Prepare(stacks_[i]->low(), kStack, &Engine::Enter);
 #if SIMT_TSAN
       f.sanitizer = __tsan_create_fiber(0);
 #endif
+    }
+    if (config_.observer != nullptr) {
+      const std::uint64_t before =
+          index.x + std::uint64_t{grid.x} * (index.y + std::uint64_t{grid.y} * index.z);
+      config_.observer->BlockBegins(before, threads);
     }
     while (!ended_ && Step()) {
     }
@@ -290,14 +305,17 @@ class Engine {
       waiting = &f;
     }
     if (waiting == nullptr) return false;
-    if (ended != nullptr) {
+    if (ended != nullptr && !config_.ended_threads_leave) {
       Report("divergent barrier: thread " + Text(ended->place.thread) +
                  " has ended, others wait at " + Text(waiting->where),
              *ended);
       return false;
     }
     ++generation_;
-    for (Fiber& f : fibers_) f.state = State::kReady;
+    for (Fiber& f : fibers_) {
+      if (f.state == State::kBarrier) f.state = State::kReady;
+    }
+    if (config_.observer != nullptr) config_.observer->BarrierOpens();
     return true;
   }
 
@@ -319,8 +337,12 @@ class Engine {
     if (first == fibers_.begin() + static_cast<std::ptrdiff_t>(end)) return false;
     std::uint64_t votes = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      const Fiber& f = fibers_[i];
+      Fiber& f = fibers_[i];
       if (((first->mask >> f.place.lane) & 1) == 0) continue;
+      if (f.state == State::kDone && config_.ended_threads_leave) {
+        std::memset(f.given.words, kPoison, sizeof(f.given.words));  // nothing was given
+        continue;
+      }
       if (f.state != State::kWave || !Same(f.where, first->where) || f.mask != first->mask) {
         const std::string doing =
             f.state == State::kDone ? "has ended" : "waits at " + Text(f.where);
@@ -342,6 +364,9 @@ class Engine {
                         ((mask >> f.source) & 1) != 0;
       f.taken = held ? fibers_[source].given : f.given;
       f.votes = votes;
+    }
+    if (first->orders_memory && config_.observer != nullptr) {
+      config_.observer->WaveSynced(begin, mask);
     }
     for (std::size_t i = begin; i < end; ++i) {
       Fiber& f = fibers_[i];
@@ -376,7 +401,7 @@ class Engine {
     ended_ = true;
   }
 
-  void Resume(Fiber& f, [[maybe_unused]] std::size_t index) {
+  void Resume(Fiber& f, std::size_t index) {
     running_ = &f;
 #if SIMT_ASAN
     void* fake = nullptr;
@@ -385,8 +410,10 @@ class Engine {
 #if SIMT_TSAN
     __tsan_switch_to_fiber(f.sanitizer, __tsan_switch_to_fiber_no_sync);
 #endif
-    const context::transfer_t t = context::jump_fcontext(f.context, this);
-    f.context = t.fctx;
+    if (config_.observer != nullptr) {
+      config_.observer->ThreadRuns(index, stacks_[index]->low(), stacks_[index]->top());
+    }
+    Context::Switch(scheduler_, f.context);
 #if SIMT_ASAN
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
@@ -394,7 +421,8 @@ class Engine {
 
   // Returns to the scheduler. The call ends when the fiber is resumed.
   void Yield() {
-    [[maybe_unused]] Fiber& f = *running_;
+    Fiber& f = *running_;
+    if (config_.observer != nullptr) config_.observer->ThreadStops();
 #if SIMT_ASAN
     __sanitizer_start_switch_fiber(f.state == State::kDone ? nullptr : &f.fake_stack,
                                    scheduler_low_, scheduler_size_);
@@ -403,16 +431,14 @@ class Engine {
     __tsan_release(&end_tag_);  // it may be the last of it, if the launch ends in a fault
     __tsan_switch_to_fiber(scheduler_sanitizer_, __tsan_switch_to_fiber_no_sync);
 #endif
-    const context::transfer_t t = context::jump_fcontext(scheduler_, nullptr);
-    scheduler_ = t.fctx;
+    Context::Switch(f.context, scheduler_);
 #if SIMT_ASAN
     __sanitizer_finish_switch_fiber(f.fake_stack, &scheduler_low_, &scheduler_size_);
 #endif
   }
 
-  static void Enter(context::transfer_t t) {
-    auto& engine = *static_cast<Engine*>(t.data);
-    engine.scheduler_ = t.fctx;
+  static void Enter() {
+    Engine& engine = *current_engine;
 #if SIMT_ASAN
     __sanitizer_finish_switch_fiber(nullptr, &engine.scheduler_low_, &engine.scheduler_size_);
 #endif
@@ -436,7 +462,7 @@ class Engine {
   std::vector<std::unique_ptr<Stack>>& stacks_ = Stacks();
   std::vector<Fiber> fibers_;
   Fiber* running_ = nullptr;
-  context::fcontext_t scheduler_ = nullptr;
+  Context scheduler_;
   bool ended_ = false;  // by a fault
   std::size_t generation_ = 0;
   std::unique_ptr<unsigned char, Free> shared_;
@@ -487,7 +513,9 @@ int WaveWidth() { return current_engine->wave_width(); }
 
 void SyncBlock(Where where) { current_engine->Barrier(where); }
 
-void SyncWave(std::uint64_t mask, Where where) { current_engine->Wave(mask, where); }
+void SyncWave(std::uint64_t mask, Where where) {
+  current_engine->Wave(mask, where, /*orders_memory=*/true);
+}
 
 std::uint64_t Ballot(bool predicate, std::uint64_t mask, Where where) {
   Fiber& f = current_engine->fiber();
@@ -514,6 +542,7 @@ void Combine(Record& record, Collective combine, Where where) {
 }
 
 void Fail(std::string message, Where where) { current_engine->Fail(std::move(message), where); }
+void Fail(std::string message) { current_engine->Fail(std::move(message)); }
 
 void* SharedBytes(std::size_t bytes, Where where) { return current_engine->Shared(bytes, where); }
 

@@ -13,8 +13,8 @@
 // accesses are then a race, whatever their order in this run.
 //
 // Threads: one launch at a time on each host thread.
-#ifndef ASSAY_TESTS_SIMT_ENGINE_H_
-#define ASSAY_TESTS_SIMT_ENGINE_H_
+#ifndef ASSAY_KERNELS_SIMT_ENGINE_H_
+#define ASSAY_KERNELS_SIMT_ENGINE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -37,11 +37,31 @@ struct Dim3 {
 
 enum class WaveOrder : std::uint8_t { kRandom, kAscending, kDescending };
 
+// Is told what orders the threads' accesses to memory, for a race detector. Threads of a block are
+// numbered from 0, x first.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void BlockBegins(std::uint64_t block, std::size_t threads) = 0;
+  // The thread that runs from now on, and its stack.
+  virtual void ThreadRuns(std::size_t thread, const char* stack_low, const char* stack_top) = 0;
+  // The thread waits from now on, or ends. Called on its own stack, so it may end the launch: Fail.
+  virtual void ThreadStops() = 0;
+  // All threads that live have reached a barrier of the block.
+  virtual void BarrierOpens() = 0;
+  // These threads have met in SyncWave: lanes of the wave that begins at thread `first`.
+  virtual void WaveSynced(std::size_t first, std::uint64_t lanes) = 0;
+};
+
 struct Config {
   int wave_width = 32;                   // lanes: 32 or 64
   WaveOrder order = WaveOrder::kRandom;  // order of waves and of lanes
   std::uint64_t seed = 1;                // seed of the random order
-  std::size_t shared_bytes = 99 << 10;   // the most shared memory of a block [bytes]
+  std::size_t shared_bytes = 99 << 10;   // the most shared memory of a block [bytes]; 0: none
+  // Barriers and wave operations do not wait for threads that have ended, as on NVIDIA's devices
+  // since Volta. Otherwise that is a fault.
+  bool ended_threads_leave = false;
+  Observer* observer = nullptr;
 };
 
 // The configuration of the next launches.
@@ -119,6 +139,7 @@ void Combine(Record& record, Collective combine, Where where);
 
 // Ends the launch with a fault.
 [[noreturn]] void Fail(std::string message, Where where);
+[[noreturn]] void Fail(std::string message);
 
 // Shared memory of the block. All threads that ask at the same place in the source get the same
 // memory.
@@ -150,4 +171,4 @@ class SharedArray {
 
 }  // namespace assay::simt
 
-#endif  // ASSAY_TESTS_SIMT_ENGINE_H_
+#endif  // ASSAY_KERNELS_SIMT_ENGINE_H_

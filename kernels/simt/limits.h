@@ -1,0 +1,14 @@
+// What a launch on the emulator may take.
+#ifndef ASSAY_KERNELS_SIMT_LIMITS_H_
+#define ASSAY_KERNELS_SIMT_LIMITS_H_
+
+#include <cstddef>
+
+namespace assay::simt {
+
+// The most shared memory that a launch may ask for [bytes]: what a block of a large device has.
+inline constexpr std::size_t kMostDynamicShared = 227 << 10;
+
+}  // namespace assay::simt
+
+#endif  // ASSAY_KERNELS_SIMT_LIMITS_H_

@@ -1,0 +1,21 @@
+// The source that is compiled for a CUDA kernel: it includes the author's file, and describes the
+// kernel and its launch to the emulator (kernels/simt/cuda/assay_simt_stub.h).
+#ifndef ASSAY_SERVER_KERNELS_CUDA_PROGRAM_H_
+#define ASSAY_SERVER_KERNELS_CUDA_PROGRAM_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/kernels/launch_description.h"
+
+namespace assay::server {
+
+// `entry` stands above that of the launch. INVALID_ARGUMENT if neither says which of the file's
+// kernels it is, and the file has none or several. The message lists them.
+absl::StatusOr<std::string> CudaProgram(std::string_view file_name, std::string_view source,
+                                        const LaunchDescription& launch, std::string_view entry);
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_KERNELS_CUDA_PROGRAM_H_
