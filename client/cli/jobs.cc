@@ -263,7 +263,8 @@ void AddJobCommands(CLI::App& app, Context& context) {
     const bool of_buffer = show->count("--debug-buffer") > 0;
     context.action = [&context, name, which, slices, bits, debug, as, of_buffer] {
       if (of_buffer) {
-        return ShowSlices(context, *name, *which, {absl::StrCat("debug[", debug->empty() ? "0:256" : *debug, "]")},
+        return ShowSlices(context, *name, *which,
+                          {absl::StrCat("debug[", debug->empty() ? "0:256" : *debug, "]")},
                           {.bits = false, .words = *as});
       }
       if (!slices->empty()) {
