@@ -66,6 +66,10 @@ ExitCode ShowSlices(const Context& context, const std::string& job, const std::s
   if (!found.ok()) return context.Fail(failure);
   const auto result = FindCase(found->run, which);
   if (!result.ok()) return context.Fail(result.status());
+  if ((*result)->ran_elsewhere()) {
+    return context.Fail(absl::InvalidArgumentError(
+        "case: ran in its caller's own process, so its elements cannot be computed again here"));
+  }
   auto options = context.Reconnecting();
   if (!options.ok()) return context.Fail(options.status());
 

@@ -5,6 +5,7 @@
 #define ASSAY_KERNELS_OPS_OWN_REFERENCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -36,8 +37,9 @@ class OwnReference {
   // Of the last Compute: whether it gave magnitudes, and the largest finite |value|.
   virtual bool gave_magnitudes() const = 0;
   virtual double largest() const = 0;
-  // Of its finite values other than 0, the share that is no larger than this. 0 if there are none.
-  virtual double ShareUpTo(double magnitude) const = 0;
+  // Of its finite values other than 0, the share that is no larger than what is allowed for their
+  // magnitude (NaN if it gave none). 0 if there are no such values.
+  virtual double ShareWithin(const std::function<double(double)>& allowed) const = 0;
 };
 
 }  // namespace assay

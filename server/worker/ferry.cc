@@ -78,6 +78,7 @@ bool Ferry::TakeFromWorker(absl::Time* deadline) {
   }
   v1::ValidateExternalResponse& ask = *first->mutable_ask();
   const bool launch = ask.has_launch();
+  const bool reference = ask.launch().reference();
   const bool turn = launch || ask.has_chunk();
   if (turn) BeginTurn(deadline);
   if (ask.has_kernel()) {
@@ -91,6 +92,7 @@ bool Ferry::TakeFromWorker(absl::Time* deadline) {
     BeginTurn(deadline);
     return false;
   }
+  if (launch) of_reference_ = reference;
   owes_ = owes_ || launch;
   if (!turn && !owes_) EndTurn(deadline);
   const std::lock_guard lock(mutex_);
@@ -135,7 +137,7 @@ void Ferry::CheckTime(absl::Time* deadline) {
   if (EvenTime() < asked_at_ + limit) return;
   v1::Finding finding = MakeFinding(
       v1::REASON_TIMEOUT,
-      Cat("the caller's function gave no output within ",
+      Cat("the caller's ", of_reference_ ? "reference" : "function", " gave no output within ",
           absl::FormatDuration(absl::Trunc(limit, absl::Milliseconds(1))), " (launch_deadline)"));
   finding.set_blame(v1::BLAME_CALLER);
   SetPhase(v1::PHASE_KERNEL, finding);

@@ -71,9 +71,10 @@ class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereReque
   // The caller's turn: from when it gets inputs, or takes no message, until its launch has ended.
   bool asked_ = false;
   absl::Time asked_at_;
-  absl::Duration left_;     // of the case's time, when the turn began
-  bool owes_ = false;       // the end of a launch
-  std::int64_t bytes_ = 0;  // of the operands of the kernel
+  absl::Duration left_;        // of the case's time, when the turn began
+  bool of_reference_ = false;  // the last launch that was asked for
+  bool owes_ = false;          // the end of a launch
+  std::int64_t bytes_ = 0;     // of the operands of the kernel
 };
 
 }  // namespace assay::server

@@ -308,6 +308,13 @@ def test_a_reference_whose_bound_hides_most_results_proves_nothing(client):
         assert result.verdict == verdict, result
 
 
+def test_magnitudes_that_allow_anything_prove_nothing(client):
+    result = assay.validate(np.ones_like, reference_fn=lambda x: (np.cumsum(x, -1), np.full(x.shape, 1e300)),
+                            shapes=[(8, 100)], accumulations=100, client=client)[0]
+    assert (result.verdict, result.reason) == ("INCONCLUSIVE", "suspect"), result
+    assert "far larger than their sums" in result.findings[0].message
+
+
 def test_a_reference_that_is_nan_everywhere_proves_nothing(client):
     def nan(x):
         return np.full_like(x, np.nan)
@@ -354,6 +361,7 @@ class _Changing:
     (lambda x, n: x[:, 1:], "fault", r"gave an array of the shape \[8,99\]; expected \[8,100\]"),
     (lambda x, n: None, "crash", "returned None"),
     (lambda x, n: (x, np.zeros_like(x)), "fault", "is beyond"),
+    (lambda x, n: (x, np.full_like(x, np.inf)), "fault", "the magnitude inf; expected a finite number"),
     (lambda x, n: (x, x[0]), "crash", r"tuple of arrays of the shapes \[8,100\], \[100\]"),
 ])
 def test_a_wrong_reference_is_the_callers_error(client, later, reason, text):
@@ -377,9 +385,15 @@ def test_a_reference_of_ones_own_needs_a_bound(client):
     ({"shapes": [()]}, "at least one axis"),
     ({"shapes": [[(8,), 5]]}, "whole numbers"),
     ({"shapes": [(8, 0.5)]}, "whole numbers"),
+    ({"shapes": [(-2, 4)]}, "at least 1"),
+    ({"reference_fn": lambda a, b: a @ b, "shapes": [(8, 9), (9, 8)]}, r"reference_fn: raised TypeError.*shapes=\[\[\(64"),
+    ({"reference_fn": lambda x: 1 / 0}, "reference_fn: raised ZeroDivisionError"),
+    ({"reference_fn": lambda x: x + 1j}, "complex"),
+    ({"reference_fn": lambda x: (x, x, x)}, "returned 3 values"),
+    ({"arrays": True}, "arrays.*must be"),
     ({"held_out": 3}, "held_out.*needs op"),
     ({"shapes": ["8x100"]}, "shape of the input"),
-    ({"shapes": [(8, 0)]}, "extent of 0"),
+    ({"shapes": [(8, 0)]}, "at least 1"),
     ({"dtype": "e4m3fn"}, "dtype.*must be one of"),
     ({"scalar": "eps=1"}, "scalar.*leave it out"),
     ({"op": "softmax"}, "reference_fn.*is for functions"),
@@ -431,6 +445,35 @@ def test_a_function_gets_the_fields_that_the_case_has(client):
     attention = fields_of("attention", take=["scale", "kv_heads", "kv_seq"], heads=4, seq=8, dim=64)
     assert attention == {"scale": 0.125, "kv_heads": 4, "kv_seq": 8}
     assert fields_of("rope", take=["theta", "heads"], seq=3, dim=8) == {"theta": 10000.0, "heads": 1}
+
+
+def _gelu_of_product(a, b):
+    x = a.astype(np.float64) @ b
+    return (x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))).astype(F)
+
+
+# The exact probes of these problems have another activation, another factor, other positions.
+@pytest.mark.parametrize("fn, op, fields", [
+    (lambda a, b: F(0.3) * (a @ b), "gemm", {"m": 8, "n": 9, "k": 32, "alpha": 0.3}),
+    (_gelu_of_product, "gemm", {"m": 8, "n": 9, "k": 32, "activation": "gelu_tanh"}),
+])
+def test_a_function_that_is_made_for_its_fields(client, fn, op, fields):
+    report = assay.validate(fn, op=op, dtype="fp32", client=client, **fields)
+    assert report.passed, report
+    assert "changes a field" in " ".join(probe.message for probe in report[0].probes)
+
+
+def test_a_parameter_with_a_default_gets_the_field(client):
+    def layer_norm(x, weight=None, bias=None, eps=1e-5):
+        d = x - x.mean(-1, keepdims=True, dtype=np.float64)
+        return (d / np.sqrt((d ** 2).mean(-1, keepdims=True) + eps)).astype(F)
+
+    assert assay.validate(layer_norm, op="layer_norm", dtype="fp32", rows=4, cols=50, eps=1e-2, client=client)
+
+
+def test_extents_that_are_named_get_no_drawn_neighbour(client):
+    report = assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=40, cols=64, client=client)
+    assert [result.problem for result in report] == [{"rows": 40, "cols": 64}]
 
 
 def test_a_function_may_reshape_its_own_arrays(client):

@@ -164,6 +164,9 @@ def _torch_tensor(device: str) -> Callable[[Any, str], Any]:
 def _wrapper(arrays: Union[str, Callable[[Any], Any]]) -> tuple[Callable[[Any, str], Any], bool]:
     """How words become what the function takes, and whether that is the same memory."""
     if not isinstance(arrays, str):
+        if not callable(arrays):
+            raise refuse("arrays", f'must be "numpy", "torch", "torch:DEVICE" or a function of a NumPy array, got '
+                                   f'{arrays!r}')
         make = arrays
         return (lambda words, word: make(_numpy_array(words, word))), False
     if arrays == "numpy":
@@ -175,12 +178,13 @@ def _wrapper(arrays: Union[str, Callable[[Any], Any]]) -> tuple[Callable[[Any, s
 
 
 def _keywords(fn: Callable[..., Any]) -> tuple[frozenset[str], bool]:
-    """The keyword-only parameters of a function, and whether it has one that is called `out`."""
+    """The parameters that a field may fill, and whether the function has one that is called `out`."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):  # a function in C that does not say
         return frozenset(), False
-    only = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    only = frozenset(p.name for p in parameters
+                     if p.kind is p.KEYWORD_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty))
     return only, any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in parameters)
 
 
@@ -260,8 +264,9 @@ class Function:
         tensor = take(returned, "the function's output", None, expected.word)
         alone = expected.count == 1 and tensor.shape == ()
         if tensor.dtype != expected.word or (tensor.words.shape != expected.words_shape and not alone):
+            of = ", the shape that reference_fn gives" if kernel.spec.reference else ""
             raise UnsupportedArray(f"the function returned {problems.shape_text(tensor.shape)} {tensor.dtype}; "
-                                   f"expected {expected}")
+                                   f"expected {expected}{of}")
         return tensor.words
 
     def _changed(self, kernel: Kernel, given: Sequence[Any]) -> dict[int, Any]:

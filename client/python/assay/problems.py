@@ -49,6 +49,11 @@ def info(op: str) -> Any:
     return _SPEC.fields_by_name[op].message_type.GetOptions().Extensions[operator_pb2.operator_info]
 
 
+def of_ones_own() -> str:
+    """The operator of the caller's own: the one of whose operands the API says nothing."""
+    return next(name for name in names() if not info(name).operands)
+
+
 def problem_fields(op: str) -> dict[str, Any]:
     """The fields of an operator's problem, as descriptors by name."""
     return {f.name: f for f in _SPEC.fields_by_name[op].message_type.fields}

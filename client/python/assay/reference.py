@@ -1,4 +1,4 @@
-"""A reference of the user's own, for what Assay has no operator for: the operator `custom`.
+"""A reference of the user's own, for what Assay has no operator for: an operator of the caller's own.
 
 The job is one like any other (external.py). The daemon draws the inputs and compares, and asks for the reference as it
 asks for a launch of the function.
@@ -17,7 +17,6 @@ from . import problems
 from .errors import refuse
 from .function import RAISED, RETURNED, UNUSABLE, Kernel, Operand, Outcome
 
-_OP = "custom"
 _OURS = "external"  # the reference that this process computes
 _FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "int8", "int32")  # that are widened here
 _MOST_TEXT = 2000  # characters of what the reference raised
@@ -48,10 +47,16 @@ class Reference:
                                            for name in named)
         return named if good else [f"x{i}" for i in range(count)]
 
-    def output_shape(self, shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[int, ...]:
+    def output_shape(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """The shape of the output, found by a run on inputs that are drawn here."""
-        rng = np.random.default_rng(seed)
-        value, _ = self._run([rng.standard_normal(shape) for shape in shapes])
+        rng = np.random.default_rng(1)
+        try:
+            value, _ = self._run([rng.standard_normal(shape) for shape in shapes])
+        except Exception as error:  # whatever the user's code raises
+            listed = ", ".join(map(problems.shape_text, shapes))
+            plural = "a NumPy array" if len(shapes) == 1 else f"{len(shapes)} NumPy arrays"
+            raise refuse("reference_fn", f"raised {type(error).__name__}: {error}. It got {plural} of FP64, of the shape "
+                                         f"{listed}. One case of two inputs is shapes=[[(64, 100), (100, 32)]]") from error
         return tuple(value.shape) or (1,)
 
     def launch(self, kernel: Kernel) -> Outcome:
@@ -75,13 +80,22 @@ class Reference:
         if returned is None:
             raise TypeError("it returned None; expected an array. Does it return its result?")
         if not isinstance(returned, tuple):
-            return np.array(returned, np.float64), None
-        arrays = [np.array(one, np.float64) for one in returned]
-        if len(arrays) != 2 or arrays[0].shape != arrays[1].shape:
+            return _real(returned), None
+        if len(returned) != 2:
+            raise TypeError(f"it returned {len(returned)} values; expected an array, or a pair: the output and the "
+                            "magnitudes of its terms")
+        arrays = [_real(one) for one in returned]
+        if arrays[0].shape != arrays[1].shape:
             shapes = ", ".join(problems.shape_text(one.shape) for one in arrays)
             raise TypeError(f"it returned a tuple of arrays of the shapes {shapes}; expected one array, or a pair of "
                             "the same shape: the output and the magnitudes of its terms")
         return arrays[0], arrays[1]
+
+
+def _real(returned: Any) -> Any:
+    if np.iscomplexobj(returned):
+        raise TypeError("it returned complex numbers; expected real ones")
+    return np.array(returned, np.float64)
 
 
 def _widened(words: Any, operand: Operand) -> Any:
@@ -90,7 +104,7 @@ def _widened(words: Any, operand: Operand) -> Any:
     return words.astype(np.float64)
 
 
-def cases_of(reference: Reference, shapes: Any, dtype: Any, seed: int, keywords: Mapping[str, Any]) -> list[Any]:
+def cases_of(reference: Reference, shapes: Any, dtype: Any, keywords: Mapping[str, Any]) -> list[Any]:
     """The CaseSpecs: one for each format and each of `shapes`."""
     listed = list(shapes or ())
     if not listed:
@@ -109,8 +123,8 @@ def cases_of(reference: Reference, shapes: Any, dtype: Any, seed: int, keywords:
     for inputs in listed:
         one = _shapes_of(inputs)
         problem = {"input": [_tensor(name, shape) for name, shape in zip(reference.names(len(one)), one)],
-                   "out": [_tensor("out", reference.output_shape(one, seed))]}
-        specs += problems.cases(_OP, {**keywords, **problem, "dtype": words, "reference": _OURS})
+                   "out": [_tensor("out", reference.output_shape(one))]}
+        specs += problems.cases(problems.of_ones_own(), {**keywords, **problem, "dtype": words, "reference": _OURS})
     return specs
 
 
@@ -125,6 +139,8 @@ def _shapes_of(inputs: Any) -> list[tuple[int, ...]]:
         shapes = [tuple(operator.index(n) for n in shape) for shape in listed]
     except TypeError:
         raise refuse("shapes", f"must hold whole numbers, got {inputs!r}") from None
+    if any(n < 1 for shape in shapes for n in shape):
+        raise refuse("shapes", f"extents must be at least 1, got {inputs!r}")
     if not all(shapes):
         raise refuse("shapes", f"every input must have at least one axis, got {inputs!r}")
     return shapes

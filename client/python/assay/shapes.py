@@ -6,7 +6,7 @@ proto/assay/v1/operator.proto). No operator is known here by its name. The set h
     aligned    multiples of tiles and vectors
     odd        prime extents: every tile and vector has a remainder
     ones       an extent of 1 for rows and batches
-    thin       an extent of 1 for the next axis, such as the columns of a product: a matrix times a vector
+    thin       many rows or batches, and an extent of 1 for the next axis: a matrix times a vector
     long       long sums and rows
     held out   drawn by the seed: nobody tuned a kernel for them
     special    the odd shape with special values
@@ -39,23 +39,23 @@ _MORE_DRAWS = 40  # of a shape of the default set: it may have to be a multiple 
 #   grid    each of two axes in space; window: each axis of what moves over them
 #   whole   the axes of an operand that has any number of them
 _SIZES: dict[str, dict[str, Sequence[Any]]] = {
-    "aligned": {"few": [4], "extent": [64, 32, 48], "length": [256], "flat": [4096], "grid": [16, 16],
+    "aligned": {"few": [4], "extent": [256, 192, 48], "length": [256], "flat": [4096], "grid": [16, 16],
                 "window": [3, 3], "whole": [64, 256]},
     "odd": {"few": [3], "extent": [37, 53, 29], "length": [131], "flat": [1031], "grid": [17, 13], "window": [3, 2],
             "whole": [5, 131]},
     "ones": {"few": [1], "extent": [1, 5, 7], "length": [17], "flat": [7], "grid": [5, 7], "window": [1, 1],
              "whole": [1, 3, 17]},
-    "thin": {"few": [2], "extent": [7, 1, 5], "length": [19], "flat": [1], "grid": [5, 1], "window": [1, 1],
+    "thin": {"few": [150], "extent": [7, 1, 5], "length": [19], "flat": [1], "grid": [6, 5], "window": [1, 1],
              "whole": [3, 1, 17]},
-    "long": {"few": [2], "extent": [24, 20, 40], "length": [1009], "flat": [65537], "grid": [40, 9], "window": [2, 3],
-             "whole": [2, 1009]},
+    "long": {"few": [2], "extent": [24, 20, 40], "length": [4099], "flat": [65537], "grid": [40, 9], "window": [2, 3],
+             "whole": [2, 4099]},
 }
 # The smallest and the largest extent of a held-out shape.
 _RANGES = {"few": (1, 8), "extent": (2, 100), "length": (2, 1000), "flat": (2, 20000), "grid": (4, 24), "window": (1, 3),
            "whole": (5, 300)}
 _HELD_OUT = 2  # held-out shapes of the default set, for each one that is asked for
 # Special values. An operator that must be told what to compute may turn infinities into zeros, and zeros prove nothing.
-# So may one that multiplies tiny numbers.
+# So may one with other operands, which tiny numbers are multiplied by.
 _SPECIAL = ("integers", "extremes:100", "normal:1:100", "sparse")
 _INFINITE = ("all-inf", "all-neg-inf")
 _TINY = ("denormal",)
@@ -175,7 +175,7 @@ def default_set(op: str, keywords: Mapping[str, Any], held_out: int, draws: rand
         found += [OfDefaultSet(spec, open_roles, draws) for spec in problems.cases(op, keywords)]
     if "pattern" not in keywords:
         told = any(name not in roles for name in required)
-        products = sum(not operand.optional for operand in problems.info(name_of).operands) > 1
+        products = len(problems.info(name_of).operands) > 1  # tiny numbers by others are zeros
         patterns = [*_SPECIAL, *(() if told else _INFINITE), *(() if products else _TINY)]
         found += [OfDefaultSet(spec, open_roles, draws, "odd")
                   for spec in problems.cases(op, {**keywords, "pattern": patterns})]

@@ -42,7 +42,7 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
     patterns  the data, such as "normal:0.5"; a list is a sweep. Default: the operator's own. With the default shapes,
               special values as well
     held_out  the number of further shapes near each of `shapes`, drawn by the seed: nobody tuned the kernel for them.
-              Default 1; 0 leaves them out
+              Default 1, and 0 if keywords name every extent
     repeats   launches of each case whose outputs must agree bit by bit
     arrays    what fn takes: "numpy", "torch", "torch:cuda", or a function that makes it of a NumPy array
     out       whether fn writes into a tensor that it gets as `out`. Only then elements that it never writes are seen.
@@ -89,19 +89,24 @@ def _cases(op: Optional[str], reference: Optional[Reference], dtype: Any, shapes
         if held_out:
             raise refuse("held_out", f"needs op: which extents belong together is not known with reference_fn; got "
                                      f"{held_out}, leave it out")
-        return cases_of(reference, shapes, dtype, seed, common), []  # nobody knows which extents belong together
+        return cases_of(reference, shapes, dtype, common), []  # nobody knows which extents belong together
     if op is None:
         raise refuse("op", f"name the operation that fn computes ({', '.join(problems.names())}), or give reference_fn")
     if dtype is not None:
         common["dtype"] = dtype
-    held_out = 1 if held_out is None else held_out
+    if dtype is None and "dtype" not in common:
+        raise refuse("dtype", "is required: the format of the inputs, such as fp32")
+    if held_out is not None and held_out < 0:
+        raise refuse("held_out", f"must be at least 0, got {held_out}")
     draws = random.Random(seed)
     if shapes is None:
-        drawn = default_set(op, common, held_out, draws)
+        drawn = default_set(op, common, 1 if held_out is None else held_out, draws)
         if drawn is not None:
             return [], drawn
     listed = [spec for shape in _shapes(shapes, common) for spec in problems.cases(op, {**common, **shape})]
-    near = (Near(spec, draws) for _ in range(held_out) for spec in listed)
+    # Extents that keywords name are kept, unless a drawn shape is asked for.
+    near_each = held_out if held_out is not None else 0 if shapes is None else 1
+    near = (Near(spec, draws) for _ in range(near_each) for spec in listed)
     return listed, [shape for shape in near if shape.drawn]
 
 

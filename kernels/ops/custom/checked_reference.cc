@@ -100,7 +100,12 @@ absl::Status CheckedReference::RunAndCheck(std::uint64_t poison) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!std::isfinite(value_[i])) continue;
     largest_ = std::max(largest_, std::abs(value_[i]));
-    if (!gave_magnitudes_ || magnitude_[i] >= kSlack * std::abs(value_[i])) continue;
+    if (!gave_magnitudes_) continue;
+    if (!std::isfinite(magnitude_[i])) {
+      return Wrong(KernelError::kUnusable, Cat("gives element ", i, " the magnitude ",
+                                               magnitude_[i], "; expected a finite number"));
+    }
+    if (magnitude_[i] >= kSlack * std::abs(value_[i])) continue;
     return Wrong(KernelError::kUnusable,
                  Cat("gives element ", i, " the magnitude ", magnitude_[i], ", which the value ",
                      value_[i], " is beyond: a sum is at most the sum of its terms' magnitudes"));
@@ -145,14 +150,16 @@ absl::StatusOr<bool> CheckedReference::Compute(const Case& c, const Plan& plan,
   return gave_magnitudes_;
 }
 
-double CheckedReference::ShareUpTo(double magnitude) const {
-  std::int64_t all = 0, up_to = 0;
-  for (const double value : value_) {
-    if (value == 0 || !std::isfinite(value)) continue;
+double CheckedReference::ShareWithin(const std::function<double(double)>& allowed) const {
+  std::int64_t all = 0, within = 0;
+  for (std::size_t i = 0; i < value_.size(); ++i) {
+    if (value_[i] == 0 || !std::isfinite(value_[i])) continue;
+    const double magnitude =
+        gave_magnitudes_ ? magnitude_[i] : std::numeric_limits<double>::quiet_NaN();
     ++all;
-    if (std::abs(value) <= magnitude) ++up_to;
+    if (std::abs(value_[i]) <= allowed(magnitude)) ++within;
   }
-  return all == 0 ? 0 : static_cast<double>(up_to) / static_cast<double>(all);
+  return all == 0 ? 0 : static_cast<double>(within) / static_cast<double>(all);
 }
 
 void CheckedReference::At(const Plan& plan, const HostInputs& inputs,

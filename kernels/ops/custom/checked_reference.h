@@ -25,7 +25,7 @@ class CheckedReference : public OwnReference {
           double* value, double* magnitude) final;
   bool gave_magnitudes() const final { return gave_magnitudes_; }
   double largest() const final { return largest_; }
-  double ShareUpTo(double magnitude) const final;
+  double ShareWithin(const std::function<double(double)>& allowed) const final;
 
  protected:
   // What stands before the runs on some inputs.

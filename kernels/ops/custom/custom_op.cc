@@ -239,14 +239,15 @@ class Custom final : public Op {
   std::string ProvesLittle(const Case& c, const Plan& plan) const override {
     constexpr double kMost = 0.5;
     const OwnReference* const reference = c.own_reference;
-    if (reference == nullptr || reference->gave_magnitudes() || plan.exact) return "";
-    const double unseen = WithoutMagnitudes(c, plan);
-    const double share = reference->ShareUpTo(unseen);
+    if (reference == nullptr || plan.exact) return "";
+    const double share =
+        reference->ShareWithin([&](double magnitude) { return Allowance(c, plan, 0, magnitude); });
     if (share <= kMost) return "";
     return absl::StrFormat(
-        "the bound allows %.3g for each element, and %.0f %% of the results are no larger than "
-        "that: let the reference give the magnitudes of its terms, or judge by atol and rtol",
-        unseen, 100 * share);
+        "the bound allows %.0f %% of the results to be 0: %s", 100 * share,
+        reference->gave_magnitudes()
+            ? "the terms that the reference tells of are far larger than their sums"
+            : "let the reference give the magnitudes of its terms, or judge by atol and rtol");
   }
 
   std::vector<std::pair<std::string, double>> Scalars(const Case& c) const override {

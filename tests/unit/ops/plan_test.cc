@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
+#include "kernels/ops/changed_fields.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
@@ -263,6 +264,32 @@ TEST(Reference, HoldsOnEveryInstructionSetOfThisProcessor) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().DeInit();
+}
+
+// An exact case may have other extents than the case of a user's kernel, and no other field.
+TEST(ChangedFields, ExtentsShowInTheShapesAndNothingElseDoes) {
+  Case gemm;
+  gemm.dtype = DType::kF32;
+  gemm.problem = GemmProblem{.m = 4, .n = 5, .k = 6};
+  const auto differs = [](const Case& c, auto change) {
+    Case other = c;
+    change(other.problem);
+    return !OnlyShapesDiffer(OpOf(c), c, other);
+  };
+  EXPECT_FALSE(differs(gemm, [](Problem&) {}));
+  EXPECT_FALSE(differs(gemm, [](Problem& p) { std::get<GemmProblem>(p).k = 7; }));
+  EXPECT_FALSE(differs(gemm, [](Problem& p) { std::get<GemmProblem>(p).batch = 2; }));
+  EXPECT_TRUE(differs(gemm, [](Problem& p) { std::get<GemmProblem>(p).alpha = 0.5; }));
+  EXPECT_TRUE(differs(gemm, [](Problem& p) { std::get<GemmProblem>(p).activation = "relu"; }));
+  EXPECT_TRUE(differs(gemm, [](Problem& p) {
+    std::get<GemmProblem>(p).k = 7;
+    std::get<GemmProblem>(p).alpha = 0.5;
+  }));
+  EXPECT_TRUE(differs(gemm, [](Problem& p) { p = CopyProblem{.count = 4}; }));
+  Case rope = gemm;
+  rope.problem = RopeProblem{.seq = 4, .dim = 8, .start = 7};
+  EXPECT_FALSE(differs(rope, [](Problem& p) { std::get<RopeProblem>(p).seq = 1; }));
+  EXPECT_TRUE(differs(rope, [](Problem& p) { std::get<RopeProblem>(p).start = 0; }));
 }
 
 }  // namespace
