@@ -73,10 +73,14 @@ def help_of(field: Any) -> str:
 
 
 def describe(op: str) -> str:
-    """The fields of an operator, a line each, for people."""
+    """The fields of an operator and its inputs with their axes, a line each, for people."""
     fields = problem_fields(canonical(op))
     width = max(map(len, fields))
-    return "\n".join(f"{name:<{width}}  {help_of(field)}" for name, field in fields.items())
+    lines = [f"{name:<{width}}  {help_of(field)}" for name, field in fields.items()]
+    for operand in info(canonical(op)).operands:
+        axes = operand.axes + (f"; with {operand.when}: {operand.other_axes}" if operand.when else "")
+        lines.append(f"{'input':<{width}}  {operand.name.lower()} [{axes}]" + (", optional" if operand.optional else ""))
+    return "\n".join(lines)
 
 
 def word(enum: Any, number: int) -> str:
@@ -194,6 +198,8 @@ def set_field(message: Any, field: Any, value: Any, path: str) -> None:
         return
     try:
         if _is_list(field):
+            if isinstance(value, str) and field.cpp_type == field.CPPTYPE_INT64:  # "9x11", as elsewhere
+                value = [int(n) if n.isdecimal() else n for n in value.split("x")]
             values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
             getattr(message, field.name).extend(_scalar(path, field, v) for v in values)
         else:

@@ -168,6 +168,10 @@ class Event:
     proto: Any = field(default=None, repr=False, compare=False)
 
 
+# What the daemon says under this name of a result that passed: by what it could have been judged more sharply.
+_WEAKER = "magnitudes"
+
+
 @dataclass(frozen=True)
 class Report:
     """A job and the results of its cases. It is true if the job PASSED, and only then."""
@@ -214,8 +218,10 @@ class Report:
         raise kind(testing.explain_report(self), self) from self.raised
 
     def __str__(self) -> str:
-        lines = [f"{r.verdict:<12} {r.name}" + (f"  ({r.findings[0].message})" if r.findings else "")
-                 for r in self.results]
+        lines = []
+        for r in self.results:
+            said = [r.findings[0].message] if r.findings else [p.message for p in r.probes if p.name == _WEAKER]
+            lines.append(f"{r.verdict:<12} {r.name}" + "".join(f"  ({text})" for text in said))
         return "\n".join([*lines, f"{self.job.name} {self.verdict or self.job.state}: {self.job.counts}"])
 
     def _repr_html_(self) -> str:

@@ -58,7 +58,7 @@ def title(comparison: Comparison, result: CaseResult) -> str:
 
 
 def _line(label: str, text: str) -> str:
-    return f"  {label:<{_LABEL}}{text}"
+    return f"  {label + ' ':<{_LABEL}}{text}"
 
 
 def _numbers(result: CaseResult) -> str:
@@ -127,9 +127,12 @@ def _found(result: CaseResult) -> list[str]:
             lines.append(_line("first", str(first) + _beyond(first)))
         if worst is not None and worst != first:
             lines.append(_line("worst", str(worst) + _beyond(worst)))
-        lines.append(_line("numbers", _numbers(result)))
+        numbers = _numbers(result)
+        if numbers:
+            lines.append(_line("numbers", numbers))
+    told = {finding.subject for finding in result.findings}
     for probe in result.probes:
-        if probe.verdict == "FAILED":
+        if probe.verdict == "FAILED" and probe.name not in told:
             lines.append(_line("probe", f"{probe.name}: {probe.message}"))
     for place in result.provenance:
         if not place.expected:

@@ -66,8 +66,10 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
     reference = None if reference_fn is None else Reference(reference_fn)
     listed, drawn = _cases(op, reference, dtype, shapes, seed, held_out, common)
     header = external_pb2.ExternalJob()
+    if not isinstance(device, str):
+        raise refuse("device", f'must be the name of a device, such as "cpu:0", got {device!r}')
     header.spec.device = device or str(asked.defaults.get("device", ""))
-    header.spec.labels.update(labels or {})
+    header.spec.labels.update({**_name_of(fn), **(labels or {})})
     problems.set_field(header.spec, header.spec.DESCRIPTOR.fields_by_name["seed"], seed, "seed")
     if launch_deadline is not None:
         problems.fill_duration(header.launch_deadline, "launch_deadline", launch_deadline)
@@ -78,6 +80,12 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
         for result in found:
             asked.on_result(result)
     return Report(session.job, found, asked.target, function.raised)
+
+
+def _name_of(fn: Any) -> dict[str, str]:
+    """A label by which its author knows the job."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return {"function": name} if name.isidentifier() else {}
 
 
 def _cases(op: Optional[str], reference: Optional[Reference], dtype: Any, shapes: Any, seed: int, held_out: Optional[int],

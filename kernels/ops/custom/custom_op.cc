@@ -221,8 +221,9 @@ class Custom final : public Op {
         const double got = LoadDouble(output.dtype, raw.data(), i);
         if (!std::isnan(reference.value[begin + i]) || std::isnan(got)) continue;
         return FailedKernel({.error = KernelError::kNotNumber, .reference = true},
-                            Cat("the reference is NaN at element ", begin + i, " of ", c.reference,
-                                ", where the kernel gives ", got,
+                            Cat("the reference is NaN at element ", begin + i,
+                                " of the output, where the kernel gives ",
+                                got,
                                 ", and no input is infinite or NaN: one of the "
                                 "two is wrong"));
       }
