@@ -86,11 +86,20 @@ void Accesses::BlockBegins(std::uint64_t block, std::size_t threads) {
   if (threads_.size() < threads) threads_.resize(threads);
   for (Thread& thread : threads_) {
     thread.fence = 0;
+    thread.fence_block = 0;
+    thread.updated.clear();
     if (any_known_) thread.known = {};
   }
   if (any_known_) block_known_ = {};
+  block_fenced_ = {};
+  block_updated_.clear();
+  released_in_block_.clear();
   for (const Part& part : parts_) {
-    if (part.memory.of_block) std::memset(part.memory.begin, 0xff, part.memory.bytes);
+    if (!part.memory.of_block) continue;
+    std::memset(part.memory.begin, 0xff, part.memory.bytes);
+    // Another block's shared memory has the same addresses.
+    released_.erase(released_.lower_bound(part.memory.begin),
+                    released_.lower_bound(part.memory.begin + part.memory.bytes));
   }
 }
 
@@ -102,6 +111,13 @@ void Accesses::ThreadRuns(std::size_t thread, const char* stack_low, const char*
 
 void Accesses::BarrierOpens() {
   barrier_ = now_++;
+  for (std::size_t i = 0; i < threads_in_block_; ++i) {
+    const Thread& thread = threads_[i];
+    if (thread.fence != 0) {
+      Raise(block_fenced_.threads[first_ + static_cast<std::uint32_t>(i)], thread.fence);
+    }
+    block_updated_.insert(thread.updated.begin(), thread.updated.end());
+  }
   if (!any_known_) return;
   for (const Thread& thread : threads_) block_known_.Join(thread.known);
 }
@@ -132,7 +148,13 @@ void Accesses::Fence() {
   Settle();
   Thread& thread = threads_[thread_];
   thread.fence = now_++;
+  thread.fence_block = thread.fence;
   thread.fence_barrier = barrier_;
+}
+
+void Accesses::FenceBlock() {
+  Settle();
+  threads_[thread_].fence_block = now_++;
 }
 
 // What the thread's fence has made visible goes with the address; what went there before, the
@@ -143,6 +165,9 @@ void Accesses::Release(const void* at) {
     thread.known.Join(found->second);
     any_known_ = true;
   }
+  ReleaseInBlock(at);
+  // A fence of every thread, a barrier, and an atomic operation of one thread.
+  if (!block_fenced_.empty()) released_[at].Join(block_fenced_);
   if (thread.fence == 0) return;
   Known& to = released_[at];
   to.Join(thread.known);
@@ -153,6 +178,21 @@ void Accesses::Release(const void* at) {
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
     if (thread.lanes[lane] > block_) Raise(to.threads[first_ + wave + lane], thread.lanes[lane]);
   }
+}
+
+void Accesses::ReleaseInBlock(const void* at) {
+  Thread& thread = threads_[thread_];
+  if (const auto found = released_in_block_.find(at); found != released_in_block_.end()) {
+    thread.known.Join(found->second);
+    any_known_ = true;
+  }
+  if (thread.fence_block == 0) return;
+  Raise(released_in_block_[at].threads[first_ + thread_], thread.fence_block);
+}
+
+bool Accesses::Observed(const Making& making, const Made& made) const {
+  if (made.thread >= first_ && made.thread - first_ < threads_in_block_) return false;
+  return threads_[thread_].updated.contains(making.at) || block_updated_.contains(making.at);
 }
 
 bool Accesses::Ordered(const Made& made) const {
@@ -209,11 +249,14 @@ void Accesses::Make(const void* address, std::size_t bytes, Access access, std::
   const Part* const part = Find(at, bytes);
   if (part == nullptr) {
     for (const Range& range : unchecked_) {
-      if (at >= range.begin && at + bytes <= range.end) return;
+      if (access == Access::kRead && at >= range.begin && at + bytes <= range.end) return;
     }
     Outside(at, bytes, access, place);
   }
-  if (access == Access::kAtomic) Release(address);
+  if (access == Access::kAtomic) {
+    Release(address);
+    threads_[thread_].updated.insert(address);
+  }
   // Shared memory is the block's own, so what came before its barrier is over.
   const Making making{*part,
                       at,
@@ -245,7 +288,10 @@ void Accesses::Touch(const Making& making, Cell& cell) {
   };
   const Access access = making.access;
   if (!over(cell.write)) Conflict(making, cell.write, Access::kWrite);
-  const bool atomics_over[] = {over(cell.atomics[0]), over(cell.atomics[1])};
+  const auto atomic_over = [this, &making, &over](const Made& made) {
+    return over(made) || Observed(making, made);
+  };
+  const bool atomics_over[] = {atomic_over(cell.atomics[0]), atomic_over(cell.atomics[1])};
   if (access == Access::kAtomic) {
     Note(cell.atomics, making.now, atomics_over[0], atomics_over[1]);
   } else {

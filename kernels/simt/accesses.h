@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class Accesses final : public Observer {
   // `place` is where it stands in the code, if that is known: an offset in the library.
   void Make(const void* at, std::size_t bytes, Access access, std::uint32_t place = 0);
   void Fence();
+  // Of the block alone.
+  void FenceBlock();
 
   AccessFault fault() const { return fault_; }
 
@@ -100,13 +103,16 @@ class Accesses final : public Observer {
     std::map<std::uint32_t, std::uint32_t> blocks;
     std::map<std::uint32_t, std::uint32_t> threads;
     void Join(const Known& other);
+    bool empty() const { return blocks.empty() && threads.empty(); }
   };
   static constexpr std::uint32_t kLanes = 32;
   struct Thread {
     std::uint32_t lanes[kLanes] = {};  // up to when accesses of the wave's lanes are over
     std::uint32_t fence = 0;           // time of its last fence; 0: none in this block
     std::uint32_t fence_barrier = 0;   // the block's last barrier before the fence
+    std::uint32_t fence_block = 0;     // time of its last fence of any kind
     Known known;
+    std::set<const void*> updated;  // addresses of its atomic operations in this block
   };
   // A write that may race, if it turns out to change the value.
   struct Doubt {
@@ -126,6 +132,10 @@ class Accesses final : public Observer {
   bool OrderedByAtomics(const Made& made) const;
   static void Note(Made (&made)[2], const Made& now, bool first_is_over, bool second_is_over);
   void Release(const void* at);
+  void ReleaseInBlock(const void* at);
+  // Whether an atomic operation of an earlier block is over for the running thread, because it has
+  // made one at the same address itself.
+  bool Observed(const Making& making, const Made& made) const;
   // Decides the doubt about the running thread's last write.
   void Settle();
   void Conflict(const Making& making, const Made& other, Access others);
@@ -158,7 +168,10 @@ class Accesses final : public Observer {
   std::vector<Thread> threads_;
   Known block_known_;
   bool any_known_ = false;
+  Known block_fenced_;  // what fences of the block's threads had made visible at its last barrier
+  std::set<const void*> block_updated_;  // Thread::updated of all threads, at the last barrier
   std::map<const void*, Known> released_;
+  std::map<const void*, Known> released_in_block_;
   Doubt doubt_;
 };
 

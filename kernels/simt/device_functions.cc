@@ -37,6 +37,9 @@ void assay_simt_atomic(const void* at, std::size_t bytes) {
 void assay_simt_fence() {
   if (assay::simt::followed != nullptr) assay::simt::followed->Fence();
 }
+void assay_simt_fence_block() {
+  if (assay::simt::followed != nullptr) assay::simt::followed->FenceBlock();
+}
 int assay_simt_lane() { return assay::simt::Here().lane; }
 void* assay_simt_memcpy(void* to, const void* from, std::size_t bytes) {
   Follow(from, bytes, assay::simt::Access::kRead, __builtin_return_address(0));

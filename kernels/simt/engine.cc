@@ -30,7 +30,7 @@ namespace assay::simt {
 namespace {
 
 // [bytes]; the sanitizers' frames are several times larger.
-constexpr std::size_t kStack = SIMT_ASAN || SIMT_TSAN ? 512 << 10 : 64 << 10;
+constexpr std::size_t kStack = SIMT_ASAN || SIMT_TSAN ? 512 << 10 : 256 << 10;
 constexpr std::size_t kPage = 4096;
 #if defined(ASSAY_SIMT_ONE_THREAD)
 #define SIMT_THREAD_LOCAL  // thread-local memory of the library is the kernels' shared memory
@@ -329,29 +329,54 @@ class Engine {
     } while (CloseWaveOp(begin, end));
   }
 
-  // Carries out one wave operation that lanes wait at. False if none wait.
+  // Whether every lane of the operation that `first` waits at has come to it. If not, `missing` is
+  // one that has not.
+  bool AllCame(const Fiber& first, std::size_t begin, std::size_t end, const Fiber** missing) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const Fiber& f = fibers_[i];
+      if (((first.mask >> f.place.lane) & 1) == 0) continue;
+      if (f.state == State::kDone && config_.ended_threads_leave) continue;
+      if (f.state == State::kWave && Same(f.where, first.where) && f.mask == first.mask) continue;
+      *missing = &f;
+      return false;
+    }
+    return true;
+  }
+
+  // Carries out one wave operation that lanes wait at: lanes of a part of the wave may have more to
+  // do before they come to the others. False if none wait.
   bool CloseWaveOp(std::size_t begin, std::size_t end) {
-    const auto first = std::find_if(fibers_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    fibers_.begin() + static_cast<std::ptrdiff_t>(end),
-                                    [](const Fiber& f) { return f.state == State::kWave; });
-    if (first == fibers_.begin() + static_cast<std::ptrdiff_t>(end)) return false;
+    Fiber* waiting = nullptr;  // the first that waits
+    Fiber* first = nullptr;    // of an operation to which all have come
+    const Fiber* missing = nullptr;
+    for (std::size_t i = begin; i < end && first == nullptr; ++i) {
+      Fiber& f = fibers_[i];
+      if (f.state != State::kWave) continue;
+      const Fiber* lacks = nullptr;
+      if (AllCame(f, begin, end, &lacks)) first = &f;
+      if (waiting == nullptr) {
+        waiting = &f;
+        missing = lacks;
+      }
+    }
+    if (waiting == nullptr) return false;
+    if (first == nullptr) {
+      const std::string doing =
+          missing->state == State::kDone ? "has ended" : "waits at " + Text(missing->where);
+      Report("divergent wave operation at " + Text(waiting->where) + ": lane " +
+                 std::to_string(missing->place.lane) + " " + doing,
+             *missing);
+      return false;
+    }
     std::uint64_t votes = 0;
     for (std::size_t i = begin; i < end; ++i) {
       Fiber& f = fibers_[i];
       if (((first->mask >> f.place.lane) & 1) == 0) continue;
-      if (f.state == State::kDone && config_.ended_threads_leave) {
+      if (f.state == State::kDone) {
         std::memset(f.given.words, kPoison, sizeof(f.given.words));  // nothing was given
-        continue;
+      } else if (f.predicate) {
+        votes |= std::uint64_t{1} << f.place.lane;
       }
-      if (f.state != State::kWave || !Same(f.where, first->where) || f.mask != first->mask) {
-        const std::string doing =
-            f.state == State::kDone ? "has ended" : "waits at " + Text(f.where);
-        Report("divergent wave operation at " + Text(first->where) + ": lane " +
-                   std::to_string(f.place.lane) + " " + doing,
-               f);
-        return false;
-      }
-      if (f.predicate) votes |= std::uint64_t{1} << f.place.lane;
     }
     const std::uint64_t mask = first->mask;
     const Where where = first->where;
@@ -363,6 +388,10 @@ class Engine {
       const bool held = f.source >= 0 && f.source < config_.wave_width && source < end &&
                         ((mask >> f.source) & 1) != 0;
       f.taken = held ? fibers_[source].given : f.given;
+      // What a lane gives that takes no part is undefined.
+      if (!held && f.source >= 0 && f.source < config_.wave_width && source < end) {
+        std::memset(f.taken.words, kPoison, sizeof(f.taken.words));
+      }
       f.votes = votes;
     }
     if (first->orders_memory && config_.observer != nullptr) {

@@ -26,7 +26,7 @@ class Parser {
     }
     Evaluated result;
     result.value = Sum();
-    if (error_.empty() && Peek() != 0) Unexpected("an operator");
+    if (error_.empty() && (Peek() != 0 || at_ < text_.size())) Unexpected("an operator");
     result.error = std::move(error_);
     result.unknown_name = unknown_name_;
     return result;

@@ -50,6 +50,24 @@ std::string Text(const OutOfBoundsData& data, std::uintptr_t index) {
          " at " + path.substr(path.rfind('/') + 1) + ":" + std::to_string(data.location.line);
 }
 
+struct MismatchData {
+  SourceLocation location;
+  const TypeDescriptor* type;
+  unsigned char log_alignment;
+  unsigned char kind;
+};
+
+[[noreturn]] void Misaligned(const MismatchData& data, std::uintptr_t at) {
+  index_fault = true;
+  const std::string path = data.location.file == nullptr ? "?" : data.location.file;
+  Fail("misaligned: an access to " + std::string(data.type->name) +
+       " needs an address that is a "
+       "multiple of " +
+       std::to_string(1U << data.log_alignment) + " bytes, got one that is " +
+       std::to_string(at % (std::uintptr_t{1} << data.log_alignment)) + " beyond, at " +
+       path.substr(path.rfind('/') + 1) + ":" + std::to_string(data.location.line));
+}
+
 [[noreturn]] void OutOfBounds(const OutOfBoundsData& data, std::uintptr_t index) {
   index_fault = true;
   Fail(Text(data, index));
@@ -97,6 +115,12 @@ void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __ubsan_handle_out_of_bounds(void* data, std::uintptr_t index) {
   assay::simt::OutOfBounds(*static_cast<assay::simt::OutOfBoundsData*>(data), index);
+}
+void __ubsan_handle_type_mismatch_v1(void* data, std::uintptr_t at) {
+  assay::simt::Misaligned(*static_cast<assay::simt::MismatchData*>(data), at);
+}
+void __ubsan_handle_type_mismatch_v1_abort(void* data, std::uintptr_t at) {
+  assay::simt::Misaligned(*static_cast<assay::simt::MismatchData*>(data), at);
 }
 void __ubsan_handle_out_of_bounds_abort(void* data, std::uintptr_t index) {
   assay::simt::OutOfBounds(*static_cast<assay::simt::OutOfBoundsData*>(data), index);

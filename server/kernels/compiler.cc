@@ -51,28 +51,22 @@ constexpr char kSimtArchive[] = "/libassay_simt.a";
 // The emulator takes the place of the sanitizers' libraries. No loop becomes a call that copies,
 // and no load moves to where the author has none.
 std::vector<std::string> CudaFlags(const CompilerOptions& options) {
-  std::vector<std::string> flags = {"-O1",
-                                    "-g1",  // lines, for the emulator's messages
-                                    "-gdwarf-4",
-                                    "-march=native",
-                                    "-fsanitize=thread,bounds",
-                                    "-fno-sanitize-recover=bounds",
-                                    "--param=tsan-instrument-func-entry-exit=0",
-                                    "-fno-tree-loop-distribute-patterns",
-                                    "-fno-tree-loop-im",
-                                    "-fno-extern-tls-init",
-                                    "-fvisibility=hidden",
-                                    "-nodefaultlibs",
-                                    "-shared",
-                                    "-fPIC",
-                                    "-Wall",
-                                    "-Wno-unknown-pragmas",
-                                    "-Wno-sign-compare",
-                                    "-fmax-errors=20",
-                                    "-fdiagnostics-color=never",
-                                    "-fmessage-length=0",
-                                    "-Wl,-z,defs",
-                                    "-std=gnu++20"};
+  std::vector<std::string> flags = {
+      "-O1",
+      "-g1",  // lines, for the emulator's messages
+      "-gdwarf-4", "-march=native", "-fsanitize=thread,bounds,bounds-strict,alignment",
+      "-fno-sanitize-recover=bounds,alignment", "--param=tsan-instrument-func-entry-exit=0",
+      "-fno-tree-loop-distribute-patterns", "-fno-tree-loop-im",
+      // What a call hands over by value is not followed: functions
+      // of the device become part of their callers.
+      "-finline-functions", "-finline-small-functions", "--param=max-inline-insns-auto=100000",
+      "--param=max-inline-insns-small=100000",
+      // Copies of a known size stay calls, which are followed.
+      "-fno-builtin-memcpy", "-fno-builtin-memset", "-fno-builtin-memmove", "-fno-builtin-memcmp",
+      "-D__builtin_memcpy=memcpy", "-D__builtin_memset=memset", "-D__builtin_memmove=memmove",
+      "-fno-extern-tls-init", "-fvisibility=hidden", "-nodefaultlibs", "-shared", "-fPIC", "-Wall",
+      "-Wno-unknown-pragmas", "-Wno-sign-compare", "-fmax-errors=20", "-fdiagnostics-color=never",
+      "-fmessage-length=0", "-Wl,-z,defs", "-std=gnu++20"};
   for (const std::string& folder : {options.include_folder, options.simt_folder}) {
     if (!folder.empty()) flags.push_back(Cat("-I", folder));
   }

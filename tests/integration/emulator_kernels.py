@@ -180,6 +180,81 @@ __global__ void add(const float* a, const float* b, float* y, int n) {
     __syncthreads();  // read
   }
 }""", "    __syncthreads();  // read\n", "", "nondeterministic"),
+    ("functions of the device", "fp16", """__device__ half sum(half p, half q) { return __hadd(p, q); }
+__global__ void add(const half* a, const half* b, half* y, int n) {
+""" + OF_THREAD + """  if (i < n) y[i] = sum(a[i], b[i]);
+}""", "sum(a[i]", "sum(a[i + 9]", "guard"),
+    ("atomics of each block's own", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+  __shared__ int count;
+""" + OF_THREAD + """  if (t == 0) count = 0;
+  __syncthreads();
+  atomicAdd(&count, 1);
+  const int next = i + 256;
+  if (i < n) y[i] = a[i] + b[i];
+  __threadfence();
+  atomicAdd(&count, 1);
+}""", "if (i < n) y[i]", "if (next < n) y[next] = a[i];\n  if (i < n) y[i]", "nondeterministic"),
+    ("parts of a warp", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+""" + OF_THREAD + """  const int lane = t % 32;
+  float v = i < n ? a[i] + b[i] : 0, w = v;
+  if (lane >= 16) w += __shfl_xor_sync(0xffff0000u, w, 8);
+  w = __shfl_xor_sync(0xffffffffu, w, 16);
+  if (i < n) y[i] = w == w ? v : 0;
+}""", "0xffff0000u", "0xffffff00u", "nondeterministic"),
+    ("a counter that the last block resets", "fp32", """__device__ unsigned int count = 0;
+__shared__ bool last;
+__global__ void add(const float* a, const float* b, float* y, int n) {
+""" + OF_THREAD + """  if (i < n) y[i] = a[i] + b[i];
+  if (t == 0) {
+    __threadfence();
+    last = atomicInc(&count, gridDim.x) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && t == 0) count = 0;
+}""", "if (last && t == 0)", "if (t == 0)", "nondeterministic"),
+    ("a fence of all threads", "fp32", """__device__ unsigned int done;
+__device__ float part[4096];
+__global__ void add(const float* a, const float* b, float* y, int n) {
+  __shared__ bool last;
+""" + OF_THREAD + """  if (i < n) part[i] = a[i] + b[i];
+  __threadfence();
+  __syncthreads();
+  if (t == 0) last = atomicInc(&done, gridDim.x - 1) == gridDim.x - 1;
+  __syncthreads();
+  if (last) for (int k = t; k < n; k += blockDim.x) y[k] = part[k];
+}""", "__threadfence()", "__threadfence_block()", "nondeterministic"),
+    ("a copy of known size", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+  const int i = (blockIdx.x * blockDim.x + threadIdx.x) * 12;
+  float p[12];
+  if (i + 12 <= n) {
+    memcpy(p, a + i, sizeof p);
+    for (int k = 0; k < 12 && i + k < n; ++k) y[i + k] = p[k] + b[i + k];
+  } else {
+    for (int k = i; k < n; ++k) y[k] = a[k] + b[k];
+  }
+}""", "i + 12 <= n", "i < n", "guard"),
+    ("aligned vectors", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, j = 4 * i;
+  if (j + 4 <= n) {
+    const float4 p = *(const float4*)(a + j), q = *(const float4*)(b + j);
+    *(float4*)(y + j) = make_float4(p.x + q.x, p.y + q.y, p.z + q.z, p.w + q.w);
+  } else {
+    for (int k = j; k < n; ++k) y[k] = a[k] + b[k];
+  }
+}""", "(a + j)", "(a + j + 1 - 2 * (i % 2))", "guard"),
+    ("shared memory that is filled", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+  __shared__ float bias[256], tile[256];
+""" + OF_THREAD + """  tile[t] = i < n ? a[i] : 0;
+  bias[t] = 0;
+  __syncthreads();
+  if (i < n) y[i] = tile[t] + b[i] + bias[t];
+}""", "  bias[t] = 0;\n", "", "class"),
+    ("a shuffle among those that take part", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
+""" + OF_THREAD + """  const int lane = t % 32;
+  float v = i < n ? a[i] + b[i] : 0;
+  if (lane < 20) v = __shfl_sync(0x000fffffu, v, lane);
+  if (i < n) y[i] = v;
+}""", "v, lane)", "v, 20 + lane % 12)", "class"),
 )
 ADDITION_LAUNCH = """grid = "ceil_div(rows * cols, 256)"
 block = 256

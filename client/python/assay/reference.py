@@ -42,7 +42,7 @@ class Reference:
         except (TypeError, ValueError):  # a function in C that does not say
             parameters = ()  # type: ignore[assignment]
         named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
-        reserved = ("actual", "expected", "bound", "out")
+        reserved = ("actual", "expected", "bound", "debug", "out")
         good = len(named) == count and all(re.fullmatch(r"[A-Za-z_]\w{0,30}", name, re.ASCII) and name not in reserved
                                            for name in named)
         return named if good else [f"x{i}" for i in range(count)]

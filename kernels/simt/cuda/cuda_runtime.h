@@ -42,7 +42,7 @@ int memcmp(const void* a, const void* b, size_t bytes) noexcept __asm__("assay_s
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 // The library's thread-local memory is the block's shared memory (kernels/simt/module_memory.h).
-#define __shared__ thread_local
+#define __shared__ thread_local __attribute__((used))
 
 // A function whose accesses are not the kernel's own.
 #define ASSAY_SIMT_UNCHECKED __attribute__((noinline, no_sanitize("thread")))
@@ -55,6 +55,7 @@ uint3 assay_simt_block_idx() __attribute__((const));
 int assay_simt_lane() __attribute__((const));
 void assay_simt_atomic(const void* at, size_t bytes);
 void assay_simt_fence();
+void assay_simt_fence_block();
 float assay_simt_half_to_float(unsigned short code) __attribute__((const));
 unsigned short assay_simt_to_half(double value) __attribute__((const));
 float assay_simt_bfloat_to_float(unsigned short code) __attribute__((const));
@@ -148,7 +149,7 @@ unsigned __activemask() __attribute__((error("the emulator has no __activemask: 
 // ---- Atomic operations and fences ----
 
 inline void __threadfence() { assay_simt_fence(); }
-inline void __threadfence_block() { assay_simt_fence(); }
+inline void __threadfence_block() { assay_simt_fence_block(); }
 inline void __threadfence_system() { assay_simt_fence(); }
 
 namespace assay::simt {
@@ -187,16 +188,13 @@ T atomicCAS(T* at, assay::simt::Same<T> expected, assay::simt::Same<T> v) {
 
 // ---- Loads, and arithmetic ----
 
-#define ASSAY_SIMT_LOAD(name) \
-  template <class T>          \
-  T name(const T* at) {       \
-    return *at;               \
-  }
-ASSAY_SIMT_LOAD(__ldg)
-ASSAY_SIMT_LOAD(__ldca)
-ASSAY_SIMT_LOAD(__ldcg)
-ASSAY_SIMT_LOAD(__ldcs)
-#undef ASSAY_SIMT_LOAD
+// Macros, so that a message names the author's line.
+#define __ldg(at) (*(at))
+#define __ldca(at) (*(at))
+#define __ldcg(at) (*(at))
+#define __ldcs(at) (*(at))
+#define __stcs(at, value) (*(at) = (value))
+#define __stcg(at, value) (*(at) = (value))
 
 template <class A, class B,
           class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>>
@@ -230,7 +228,7 @@ inline float __fsqrt_rn(float x) { return sqrtf(x); }
 inline float __frsqrt_rn(float x) { return rsqrtf(x); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-// The operands are volatile so that the compiler does not fuse the operation with another one.
+// None of them is fused with another operation.
 inline float __fadd_rn(float a, float b) { return fmaf(a, 1, b); }
 inline float __fsub_rn(float a, float b) { return fmaf(a, 1, -b); }
 inline float __fmul_rn(float a, float b) {
@@ -254,6 +252,18 @@ inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigne
 inline int __clzll(long long x) {
   return x == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(x));
 }
+inline unsigned __brev(unsigned x) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; ++i) reversed |= (x >> i & 1U) << (31 - i);
+  return reversed;
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
+}
+inline int __mulhi(int a, int b) {
+  return static_cast<int>(static_cast<long long>(a) * b >> 32);
+}
+inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 
