@@ -224,15 +224,15 @@ __global__ void add(const float* a, const float* b, float* y, int n) {
   if (last) for (int k = t; k < n; k += blockDim.x) y[k] = part[k];
 }""", "__threadfence()", "__threadfence_block()", "nondeterministic"),
     ("a copy of known size", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
-  const int i = (blockIdx.x * blockDim.x + threadIdx.x) * 12;
-  float p[12];
-  if (i + 12 <= n) {
+  const int i = (blockIdx.x * blockDim.x + threadIdx.x) * 16;
+  float p[16];
+  if (i + 16 <= n) {
     memcpy(p, a + i, sizeof p);
-    for (int k = 0; k < 12 && i + k < n; ++k) y[i + k] = p[k] + b[i + k];
+    for (int k = 0; k < 16 && i + k < n; ++k) y[i + k] = p[k] + b[i + k];
   } else {
     for (int k = i; k < n; ++k) y[k] = a[k] + b[k];
   }
-}""", "i + 12 <= n", "i < n", "guard"),
+}""", "i + 16 <= n", "i < n", "guard"),
     ("aligned vectors", "fp32", """__global__ void add(const float* a, const float* b, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, j = 4 * i;
   if (j + 4 <= n) {

@@ -203,7 +203,7 @@ class Custom final : public Op {
     }
   }
 
-  absl::Status CheckReference(const Case& c, const Plan& plan, Device& device,
+  absl::Status CheckReference(const Case&, const Plan& plan, Device& device,
                               const TensorView& output,
                               const ReferenceBuffers& reference) const override {
     // If the inputs hold infinities, NaN may be right.
@@ -222,8 +222,7 @@ class Custom final : public Op {
         if (!std::isnan(reference.value[begin + i]) || std::isnan(got)) continue;
         return FailedKernel({.error = KernelError::kNotNumber, .reference = true},
                             Cat("the reference is NaN at element ", begin + i,
-                                " of the output, where the kernel gives ",
-                                got,
+                                " of the output, where the kernel gives ", got,
                                 ", and no input is infinite or NaN: one of the "
                                 "two is wrong"));
       }
