@@ -240,25 +240,30 @@ void AddJobCommands(CLI::App& app, Context& context) {
       "other case has");
   auto slices = std::make_shared<std::vector<std::string>>();
   auto bits = std::make_shared<bool>(false);
-  show->add_option("--slice", *slices,
-                   "run the case again and show elements: actual[0:8,0:8], expected[3], bound, "
-                   "or an input by its name; may repeat")
-      ->type_name("TENSOR[RANGES]")
-      ->allow_extra_args(false);
+  auto* const slice =
+      show->add_option("--slice", *slices,
+                       "run the case again and show elements: actual[0:8,0:8], expected[3], bound, "
+                       "or an input by its name; may repeat")
+          ->type_name("TENSOR[RANGES]")
+          ->allow_extra_args(false);
   show->add_flag("--bits", *bits, "with --slice: show raw bits in place of values");
   auto debug = std::make_shared<std::string>("0:256");
   auto as = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"u32", "f32"});
-  show->add_option("--debug-buffer", *debug,
-                   "run the case again and show bytes that your kernel wrote into its debug buffer "
-                   "(assay_launch.debug, 65,536 bytes; default 0:256, at most 4,096 at a time)")
-      ->type_name("BEGIN:END")
-      ->expected(0, 1);
+  auto* const buffer =
+      show->add_option(
+              "--debug-buffer", *debug,
+              "run the case again and show bytes that your kernel wrote into its debug buffer "
+              "(assay_launch.debug, 65,536 bytes; default 0:256, at most 4,096 at a time)")
+          ->type_name("BEGIN:END")
+          ->expected(0, 1)
+          ->excludes(slice);
   show->add_option("--as", *as,
                    "with --debug-buffer: the types that words are shown as: u8 to u64, i8 to i64, "
                    "f16, bf16, f32, f64 (default u32,f32)")
       ->type_name("TYPE,TYPE")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(buffer);
   show->callback([&context, show, name, which, slices, bits, debug, as] {
     const bool of_buffer = show->count("--debug-buffer") > 0;
     context.action = [&context, name, which, slices, bits, debug, as, of_buffer] {

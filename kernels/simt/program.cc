@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ std::int64_t ElementBytes(std::uint32_t dtype) {
 }
 
 // One argument of the kernel: an operand, by its place among inputs and output, or a number.
+// The debug buffer as an argument, and in place of an operand's number.
+constexpr std::string_view kDebug = "debug";
+constexpr int kDebugBuffer = -2;
+
 struct Bound {
   int operand = -1;  // the number of inputs: the output
   Value value = {};
@@ -159,7 +164,7 @@ class Preparer {
     for (std::uint32_t i = 0; i <= problem_.input_count; ++i) {
       known += std::string(known.empty() ? "" : ", ") + Tensor(i)->name;
     }
-    return "; known here: " + known;
+    return "; known here: " + known + ", " + std::string(kDebug);
   }
 
   bool Number(std::string_view key, const char* text, std::int64_t* value) {
@@ -236,7 +241,9 @@ class Preparer {
     Bound bound;
     bound.operand = OperandNamed(text);
     if (parameter.kind == ParameterKind::kPointer) {
-      if (bound.operand < 0) {
+      if (bound.operand < 0 && text == kDebug) {
+        bound.operand = kDebugBuffer;
+      } else if (bound.operand < 0) {
         Refuse(ASSAY_FAILED, Key(key, text) + ": the kernel takes a pointer here, and no operand " +
                                  "is called so" + Known());
       } else {
@@ -265,13 +272,24 @@ class Preparer {
       return bound;
     }
     std::int64_t whole = 0;
-    Number(key, text, &whole);
+    if (Number(key, text, &whole) && !real) CheckRange(key, text, parameter, whole);
     if (real) {
       bound.value.real = static_cast<double>(whole);
     } else {
       bound.value.integer = whole;
     }
     return bound;
+  }
+
+  void CheckRange(const std::string& key, const char* text, const Parameter& parameter,
+                  std::int64_t value) {
+    const std::int64_t most = parameter.bits >= 63 ? std::numeric_limits<std::int64_t>::max()
+                                                   : (std::int64_t{1} << parameter.bits) - 1;
+    const std::int64_t least = parameter.has_sign ? -most - 1 : 0;
+    if (value >= least && value <= most) return;
+    Refuse(ASSAY_FAILED, Key(key, text) + " is " + std::to_string(value) +
+                             " here, and the kernel's parameter holds " + std::to_string(least) +
+                             " to " + std::to_string(most));
   }
 
   // A kernel for one format does not do cases of another.
@@ -301,8 +319,26 @@ int Prepare(const assay_problem* problem, void** state, std::uint64_t*, char* me
   return refusal.status;
 }
 
+// A block of a GPU has no more shared memory than this.
+std::string SharedMemoryFault(const std::vector<Memory>& memory, std::size_t dynamic_bytes) {
+  std::size_t arrays = 0;
+  for (const Memory& one : memory) {
+    if (one.of_block && one.is_library) arrays += one.bytes;
+  }
+  if (arrays > kMostStaticShared) {
+    return "the __shared__ arrays of the file have " + std::to_string(arrays) +
+           " bytes together, and a block has at most " + std::to_string(kMostStaticShared) +
+           "; take more as extern __shared__ memory (shared = \"…\")";
+  }
+  if (arrays + dynamic_bytes <= kMostDynamicShared) return "";
+  return "the __shared__ arrays and the memory of shared = \"…\" have " +
+         std::to_string(arrays + dynamic_bytes) + " bytes together, and a block has at most " +
+         std::to_string(kMostDynamicShared);
+}
+
 // The memory of the operands is known from the first launch on, and stays where it is.
-bool MakeReady(Program& program, const assay_launch& launch) {
+// Returns what is wrong, or an empty text.
+std::string MakeReady(Program& program, const assay_launch& launch) {
   const std::size_t inputs = program.operands.size() - 1;
   for (std::size_t i = 0; i <= inputs; ++i) {
     void* const at = i < inputs ? const_cast<void*>(launch.inputs[i]) : launch.output;
@@ -310,15 +346,26 @@ bool MakeReady(Program& program, const assay_launch& launch) {
   }
   for (const Bound& bound : program.bound) {
     Value value = bound.value;
-    if (bound.operand >= 0) {
+    if (bound.operand == kDebugBuffer) {
+      value.pointer = launch.debug;
+    } else if (bound.operand >= 0) {
       value.pointer = program.operands[static_cast<std::size_t>(bound.operand)].begin;
     }
     program.values.push_back(value);
   }
   std::vector<Memory> memory = program.operands;
+  if (launch.debug != nullptr) {
+    Memory& debug = memory.emplace_back();
+    debug.name = kDebug;
+    debug.begin = static_cast<char*>(launch.debug);
+    debug.bytes = static_cast<std::size_t>(launch.debug_bytes);
+  }
   AddOwnMemory(program.shared_bytes, memory, program.accesses);
+  if (std::string fault = SharedMemoryFault(memory, program.shared_bytes); !fault.empty()) {
+    return fault;
+  }
   program.ready = program.accesses.SetMemory(std::move(memory));
-  return program.ready;
+  return program.ready ? "" : "the emulator has no memory to follow the accesses";
 }
 
 int Run(void*, const assay_launch* launch) {
@@ -327,8 +374,10 @@ int Run(void*, const assay_launch* launch) {
     Say(text, launch->message, launch->message_bytes);
     return status;
   };
-  if (!program.ready && !MakeReady(program, *launch)) {
-    return end(ASSAY_NO_MEMORY, "the emulator has no memory to follow the accesses");
+  if (!program.ready) {
+    if (const std::string fault = MakeReady(program, *launch); !fault.empty()) {
+      return end(ASSAY_FAILED, fault);
+    }
   }
   Config& config = CurrentConfig();
   config.shared_bytes = 0;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -281,8 +282,12 @@ std::string Toolchain(const CompilerOptions& options, v1::KernelForm form) {
   for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");
   Append(&text, "\n", StampOf(Cat(options.include_folder, "/assay/kernel.h")));
   if (form == v1::KERNEL_FORM_CUDA) {
-    Append(&text, StampOf(Cat(options.simt_folder, kSimtArchive)),
-           StampOf(Cat(options.simt_folder, "/cuda_runtime.h")));
+    std::error_code error;
+    std::set<std::string> files;
+    for (const fs::directory_entry& file : fs::directory_iterator(options.simt_folder, error)) {
+      files.insert(file.path().string());
+    }
+    for (const std::string& file : files) Append(&text, StampOf(file));
   }
   // -march=native: the first processor's model and features.
   std::ifstream cpus("/proc/cpuinfo");

@@ -103,6 +103,7 @@ void Daemon::Reload(const absl::StatusOr<ParsedArguments>& read) {
 void Daemon::StartJobs() {
   if (!config_.selftest_on_start) return;
   for (const auto& executor : devices_.executors) {
+    if (executor->Kernels().empty()) continue;  // it has users' kernels alone
     v1::JobSpec spec;
     spec.set_suite("selftest");
     spec.set_device(executor->device_id());

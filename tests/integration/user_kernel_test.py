@@ -632,6 +632,27 @@ class EmulatorTest(unittest.TestCase):
                 self.passes(self.run_cuda(cuda.HEAD + source, cuda.ADDITION_LAUNCH, *case))
                 self.fails(self.run_cuda(cuda.HEAD + source.replace(old, new), cuda.ADDITION_LAUNCH, *case), reason, "")
 
+    def test_the_debug_buffer_is_an_argument(self):
+        source = cuda.ADD.replace("float* y, ", "float* y, unsigned* debug, ").replace(
+            "{", "{\n  if (debug != nullptr && threadIdx.x == 7 && blockIdx.x == 0) debug[1] = 0x7fa00001;", 1)
+        self.assertIn("debug[1]", source)
+        case = ("elementwise", "--rows", "36", "--cols", "67", "--kind", "add", "--dtype", "fp32",
+                "--kernel-entry", "add")
+        run = self.run_cuda(source, cuda.ADD_LAUNCH.replace('"y", ', '"y", "debug", '), *case)
+        self.passes(run)
+        shown = self.daemon.run("show", run.json()["job"], "0", "--debug-buffer", "0:8", "--as", "u32")
+        self.assertEqual([line.split() for line in shown.out.splitlines()[2:]],
+                         [["0", "0x00000000", "0"], ["4", "0x7fa00001", "2141192193"]], shown)
+
+    def test_shared_memory_beyond_a_block_is_refused(self):
+        source = cuda.ADD.replace("{", "{\n  __shared__ float large[20000];\n  large[threadIdx.x] = 0;", 1)
+        case = ("elementwise", "--rows", "36", "--cols", "67", "--kind", "add", "--dtype", "fp32",
+                "--kernel-entry", "add")
+        result = self.run_cuda(source, cuda.ADD_LAUNCH, *case)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("have 80000 bytes together, and a block has at most 49152",
+                      result.json()["tests"][0]["findings"][0]["message"])
+
     def test_wrong_arithmetic_fails_by_its_bound(self):
         result = self.run_gemm(cuda.GEMM.replace("t < k; t += TILE", "t + TILE <= k; t += TILE"))
         self.assertEqual(result.code, 1, result)
@@ -645,6 +666,7 @@ class EmulatorTest(unittest.TestCase):
                                 ('"d", "m"', '"m"', "args has 6 arguments, and gemm takes 7"),
                                 ('"d", "m"', '"e", "m"', "no operand is called so"),
                                 ('"m", "n"', '"a", "n"', "is an operand"),
+                                ('"m", "n"', '"m + 4294967296", "n"', "holds -2147483648 to 2147483647"),
                                 ('"k", "alpha"', '"alpha", "k"', "is a real number")):
             result = self.run_gemm(cuda.GEMM, cuda.GEMM_LAUNCH.replace(old, new))
             case = result.json()["tests"][0]
@@ -652,7 +674,8 @@ class EmulatorTest(unittest.TestCase):
             self.assertEqual(case["findings"][0]["blame"], "kernel")
             self.assertIn(words, case["findings"][0]["message"])
             self.assertIn("launch description: ", case["findings"][0]["message"])
-        for old, new, words in (("block", "blok", 'unknown key "blok"'), ("ceil_div(m, 16)", "ceil_div(m", '","')):
+        for old, new, words in (("block", "blok", 'unknown key "blok"'), ("ceil_div(m, 16)", "ceil_div(m", '","'),
+                                ("ceil_div(m, 16)", "ceil_div(m, 16)\\u0000", "expected an operator")):
             result = self.run_gemm(cuda.GEMM, cuda.GEMM_LAUNCH.replace(old, new))
             self.assertEqual(result.code, 2, result)
             self.assertIn(words, result.err)

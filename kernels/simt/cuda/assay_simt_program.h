@@ -10,7 +10,9 @@ enum class ParameterKind : unsigned char { kPointer, kInteger, kReal };
 
 struct Parameter {
   ParameterKind kind;
-  unsigned dtype;  // of a pointer: what it points to, ASSAY_F32, …; 0: of any type
+  unsigned dtype;     // of a pointer: what it points to, ASSAY_F32, …; 0: of any type
+  unsigned bits = 0;  // of a whole number, without its sign
+  bool has_sign = false;
 };
 
 union Value {

@@ -7,6 +7,7 @@
 #include <assay_simt_program.h>
 #include <cuda_runtime.h>
 
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -33,8 +34,11 @@ constexpr Parameter ParameterOf() {
                 "the emulator passes pointers, whole numbers and real numbers to a kernel");
   if constexpr (std::is_pointer_v<Plain>) {
     return {ParameterKind::kPointer, DTypeOf<std::remove_pointer_t<Plain>>()};
+  } else if constexpr (kReal) {
+    return {ParameterKind::kReal, 0};
   } else {
-    return {kReal ? ParameterKind::kReal : ParameterKind::kInteger, 0};
+    return {ParameterKind::kInteger, 0, std::numeric_limits<Plain>::digits,
+            std::is_signed_v<Plain>};
   }
 }
 
