@@ -247,6 +247,14 @@ def test_bad_requests_name_the_field(client, keywords, text):
         assay.validate("softmax", op="softmax", client=client)
 
 
+def test_what_is_wrong_with_all_cases_is_said_once(client):
+    with pytest.raises(assay.InvalidArgument) as refused:
+        assay.validate(planted_functions.softmax, op="gemm", dtype="fp32", activation="swish", client=client)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 1 and "more cases" in lines[0] and "got \"swish\"" in lines[0], lines
+    assert len(refused.value.violations) > 10  # nothing is lost
+
+
 def test_an_older_daemon_is_explained():
     with fake.served(fake.Fake()) as address, assay.connect(address) as old:
         with pytest.raises(assay.Unimplemented, match="older than this package"):

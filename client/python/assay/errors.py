@@ -8,6 +8,7 @@ there is a verdict, and that it does not pass.
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable, Optional, Sequence
 
@@ -17,6 +18,7 @@ from ._wire import error_details_pb2, status_pb2
 
 _DETAILS = "grpc-status-details-bin"
 _DOMAIN = "assay"
+_INDEX = re.compile(r"(?<=cases)\[\d+\]")
 
 
 def visible(text: str) -> str:
@@ -226,13 +228,24 @@ def connection_lost(error: grpc.RpcError) -> bool:
     return error.code() == grpc.StatusCode.INTERNAL and not details_of(error).of_daemon
 
 
+def _text(violations: Sequence[Violation]) -> str:
+    """What is wrong, a line each. What is wrong with several cases is said once."""
+    lines: dict[str, int] = {}  # and how many further cases have it
+    seen: dict[tuple[str, str], str] = {}
+    for violation in violations:
+        line = str(violation)
+        first = seen.setdefault((_INDEX.sub("[]", violation.field, count=1), violation.description), line)
+        lines[first] = lines.get(first, -1) + 1
+    return "\n".join(line + (f" (and {more} more cases)" if more else "") for line, more in lines.items())
+
+
 def from_rpc(error: grpc.RpcError, target: str) -> Error:
     """The exception for a call that failed."""
     code = error.code().name
     details = details_of(error)
     said = error.details() or code
     if details.violations:
-        message = "\n".join(str(v) for v in details.violations)
+        message = _text(details.violations)
     elif details.of_daemon:
         message = f"assayd at {target} refused: {said}"
     elif code == "UNAVAILABLE":

@@ -79,7 +79,8 @@ def describe(op: str) -> str:
     lines = [f"{name:<{width}}  {help_of(field)}" for name, field in fields.items()]
     for operand in info(canonical(op)).operands:
         axes = operand.axes + (f"; with {operand.when}: {operand.other_axes}" if operand.when else "")
-        lines.append(f"{'input':<{width}}  {operand.name.lower()} [{axes}]" + (", optional" if operand.optional else ""))
+        shape = f" [{axes}]" if axes else ""
+        lines.append(f"{'input':<{width}}  {operand.name.lower()}{shape}" + (", optional" if operand.optional else ""))
     return "\n".join(lines)
 
 
