@@ -6,15 +6,12 @@
 #include "kernels/ops/field.h"
 
 namespace assay {
-namespace {
 
 bool SameShapes(const Plan& a, const Plan& b) {
   const auto same = [](const Operand& x, const Operand& y) { return x.dims == y.dims; };
   return same(a.output, b.output) &&
          std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same);
 }
-
-}  // namespace
 
 bool OnlyShapesDiffer(const Op& op, const Case& first, const Case& second) {
   const absl::StatusOr<Plan> plan = op.MakePlan(first);

@@ -4,8 +4,12 @@
 
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
+
+// Whether all operands have the same extents.
+bool SameShapes(const Plan& a, const Plan& b);
 
 // Whether a kernel can tell the second case's problem from the first one's by the shapes of its
 // operands alone: every field that differs is an extent. A kernel may be made for all other fields,

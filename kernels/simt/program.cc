@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/simt/accesses.h"
@@ -337,13 +338,13 @@ std::string SharedMemoryFault(const std::vector<Memory>& memory, std::size_t dyn
 }
 
 // The memory of the operands is known from the first launch on, and stays where it is.
-// Returns what is wrong, or an empty text.
-std::string MakeReady(Program& program, const assay_launch& launch) {
+Refusal MakeReady(Program& program, const assay_launch& launch) {
   const std::size_t inputs = program.operands.size() - 1;
   for (std::size_t i = 0; i <= inputs; ++i) {
     void* const at = i < inputs ? const_cast<void*>(launch.inputs[i]) : launch.output;
     program.operands[i].begin = static_cast<char*>(at);
   }
+  program.values.clear();
   for (const Bound& bound : program.bound) {
     Value value = bound.value;
     if (bound.operand == kDebugBuffer) {
@@ -362,10 +363,11 @@ std::string MakeReady(Program& program, const assay_launch& launch) {
   }
   AddOwnMemory(program.shared_bytes, memory, program.accesses);
   if (std::string fault = SharedMemoryFault(memory, program.shared_bytes); !fault.empty()) {
-    return fault;
+    return {ASSAY_FAILED, std::move(fault)};
   }
   program.ready = program.accesses.SetMemory(std::move(memory));
-  return program.ready ? "" : "the emulator has no memory to follow the accesses";
+  if (program.ready) return {};
+  return {ASSAY_NO_MEMORY, "the emulator has no memory to follow the accesses"};
 }
 
 int Run(void*, const assay_launch* launch) {
@@ -375,9 +377,8 @@ int Run(void*, const assay_launch* launch) {
     return status;
   };
   if (!program.ready) {
-    if (const std::string fault = MakeReady(program, *launch); !fault.empty()) {
-      return end(ASSAY_FAILED, fault);
-    }
+    const Refusal refusal = MakeReady(program, *launch);
+    if (refusal.status != ASSAY_OK) return end(refusal.status, refusal.message);
   }
   Config& config = CurrentConfig();
   config.shared_bytes = 0;

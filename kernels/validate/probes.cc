@@ -42,12 +42,6 @@ std::string BitsRight(double relative_error, const Plan& plan, int operand) {
              plan.inputs[static_cast<std::size_t>(operand)].name, "'s significand come through");
 }
 
-bool SameShapes(const Plan& a, const Plan& b) {
-  const auto same = [](const Operand& x, const Operand& y) { return x.dims == y.dims; };
-  return same(a.output, b.output) &&
-         std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same);
-}
-
 class Prober {
  public:
   Prober(const ProbeSubject& subject, Device& device, PhaseObserver& observer)

@@ -146,7 +146,7 @@ class ExternalTest : public ::testing::Test {
 
   CaseOutcome Run() {
     Registry registry;
-    registry.Add(ExternalEntry("gemm", "cpu"));
+    registry.Add(ExternalEntry(OpName(case_.problem), "cpu"));
     struct : PhaseObserver {
       void Enter(Phase) override {}
     } observer;
@@ -334,25 +334,16 @@ class ExternalReferenceTest : public ExternalTest {
     };
   }
 
-  CaseOutcome RunCustom() {
-    Registry registry;
-    registry.Add(ExternalEntry("custom", "cpu"));
-    struct : PhaseObserver {
-      void Enter(Phase) override {}
-    } observer;
-    return CaseRunner(*device_, registry, nullptr).Run(case_, observer);
-  }
-
   ExternalReference reference_{process_, *device_};
   std::string whole_;  // the bytes of the right reference
 };
 
 TEST_F(ExternalReferenceTest, ItRunsTwiceOnTheInputsThatTheCallerHasAlready) {
-  EXPECT_EQ(RunCustom().verdict, Verdict::kPassed);
+  EXPECT_EQ(Run().verdict, Verdict::kPassed);
   EXPECT_EQ(process_.references, 2);
   EXPECT_EQ(process_.pieces_sent, 1);
   process_.function = [](const auto& in) { return std::vector<Process::Back>{{1, Bytes(in[0])}}; };
-  EXPECT_EQ(RunCustom().verdict, Verdict::kFailed);
+  EXPECT_EQ(Run().verdict, Verdict::kFailed);
 }
 
 TEST_F(ExternalReferenceTest, WhatIsNoResultIsTheCallersError) {
@@ -363,7 +354,7 @@ TEST_F(ExternalReferenceTest, WhatIsNoResultIsTheCallersError) {
       how(back);
       return back;
     };
-    return RunCustom();
+    return Run();
   };
   struct {
     std::function<void(std::vector<Process::Back>&)> how;
@@ -398,7 +389,7 @@ TEST_F(ExternalReferenceTest, AReferenceThatVariesIsTheCallersError) {
     if (process_.references > 1) back[0].bytes[20] ^= 1;
     return back;
   };
-  const CaseOutcome outcome = RunCustom();
+  const CaseOutcome outcome = Run();
   EXPECT_EQ(outcome.verdict, Verdict::kError);
   ASSERT_THAT(outcome.findings, SizeIs(1));
   EXPECT_EQ(outcome.findings[0].reason, Reason::kNondeterministic);
@@ -410,7 +401,7 @@ TEST_F(ExternalReferenceTest, ItNeverMakesAKernelFail) {
     process_.end = FailedKernel({.error = KernelError::kWroteOutside}, "wrote outside");
     return std::vector<Process::Back>{};
   };
-  const CaseOutcome outcome = RunCustom();
+  const CaseOutcome outcome = Run();
   EXPECT_EQ(outcome.verdict, Verdict::kError);
   ASSERT_THAT(outcome.findings, SizeIs(1));
   EXPECT_EQ(outcome.findings[0].blame, Blame::kCaller);
