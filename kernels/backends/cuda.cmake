@@ -32,7 +32,8 @@ set(ASSAY_CUDA_ARCHITECTURES "${here}" CACHE STRING "GPU architectures, as sm_<n
 get_filename_component(cuda_root ${ASSAY_NVCC} DIRECTORY)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 
-set(nvcc_flags -std=c++20 --expt-relaxed-constexpr -O3 -I${PROJECT_SOURCE_DIR}
+set(nvcc_flags -std=c++20 --expt-relaxed-constexpr -O3 -Werror cross-execution-space-call
+  -I${PROJECT_SOURCE_DIR}
   -Xcompiler=-fPIC,-fvisibility=hidden)
 # Compression fits several architectures into a third of the space. Toolkits before 12.4 cannot
 # compress.

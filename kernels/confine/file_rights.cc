@@ -160,7 +160,7 @@ std::string RestrictFiles(const FileRules& rules) {
     if (why.empty()) why = Allow(ruleset, path, kReading & handled.files);
   }
   allow(rules.devices, kUsing);
-  if (rules.process_names) allow({"/proc"}, kReading | kWriteFile);
+  if (rules.process_names) allow({"/proc"}, kReading | kWriteFile | kTruncate);
   if (!why.empty()) return why;
   if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) {
     return Cat("landlock_restrict_self: ", std::strerror(errno));

@@ -22,6 +22,13 @@ namespace {
 // be a device that forgives itself.
 constexpr double kAllowanceSlack = 1.01;
 
+// How far two references of an exact element may be apart: not at all if the output's format holds
+// the value. If only rounding makes it exact, both have functions of their own.
+double UnroundedError(const HostElement& e) {
+  constexpr double kBits = 0x1p-40;
+  return e.value == e.rounded || !std::isfinite(e.value) ? 0.0 : kBits * std::abs(e.value);
+}
+
 std::string_view WhatIsWrong(Disagreement what) {
   switch (what) {
     case Disagreement::kReference:
@@ -109,6 +116,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
     e.bound = plan.exact
                   ? 0.0
                   : TBound(output_rounding, value[i], plan.proven_factor * allowance_here[i]);
+    e.reference_bound = plan.exact ? UnroundedError(e) : e.bound;
     e.most_allowance = kAllowanceSlack * allowance_here[i] + 1e-300;
     e.may_overflow = std::abs(value[i]) + e.bound >= format.max_finite;
   }
@@ -127,10 +135,11 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
   result.elements = static_cast<std::int64_t>(n);
   if (findings->disagreements == 0) return result;
   const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
-  result.fault =
-      absl::StrFormat("host and device disagree at %s: %s %.17g, the host's reference %.17g ± %.3g",
-                      Coordinates(first.index, plan.output.dims), WhatIsWrong(findings->what),
-                      findings->got, first.value, first.bound);
+  result.fault = absl::StrFormat(
+      "host and device disagree at %s: %s %.17g, the host's reference %.17g ± %.3g",
+      Coordinates(first.index, plan.output.dims), WhatIsWrong(findings->what), findings->got,
+      first.value,
+      findings->what == Disagreement::kReference ? first.reference_bound : first.bound);
   if (findings->disagreements > 1) {
     result.fault += Cat(" (", findings->disagreements, " of ", n, " sampled elements)");
   }

@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/numerics/bits.h"
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/host_device.h"
 
@@ -138,7 +139,7 @@ constexpr std::uint64_t RoundToFormat(double v, DType t, Overflow overflow = Ove
   std::uint64_t mantissa = magnitude & 0x000fffffffffffff;
   int exponent = static_cast<int>(magnitude >> 52) - 1023;
   if (exponent == -1023) {
-    const int up = std::countl_zero(mantissa) - 11;
+    const int up = CountLeadingZeros(mantissa) - 11;
     mantissa <<= up;
     exponent = -1022 - up;
   } else {

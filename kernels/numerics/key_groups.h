@@ -29,10 +29,10 @@
 #define ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <numeric>
+#include <utility>
 
+#include "kernels/numerics/bits.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/numerics/pattern.h"
 
@@ -56,7 +56,7 @@ class KeyGroups {
     // A step near the golden section of the number of groups, and prime to it, so that steps reach
     // every group.
     step_ = std::max<std::int64_t>(1, groups_ * 5 / 8);
-    while (std::gcd(step_, groups_) != 1) ++step_;
+    while (Gcd(step_, groups_) != 1) ++step_;
   }
 
   constexpr std::int64_t groups() const { return groups_; }
@@ -109,7 +109,7 @@ class KeyGroups {
     }
     const std::int64_t last = GroupOf(seen - 1);
     const std::int64_t of_last = seen - Members(last).first;
-    if (std::has_single_bit(static_cast<std::uint64_t>(of_last))) return last;
+    if (HasOneBit(static_cast<std::uint64_t>(of_last))) return last;
     return static_cast<std::int64_t>(Mix(head, query) % static_cast<std::uint64_t>(last));
   }
 
@@ -121,7 +121,7 @@ class KeyGroups {
     const std::uint64_t draw = Mix(query, group);
     const auto size = static_cast<std::uint64_t>(members.size);
     const std::uint64_t kept = std::uint64_t{1}
-                               << draw % static_cast<std::uint64_t>(std::bit_width(size));
+                               << draw % static_cast<std::uint64_t>(BitWidth(size));
     return ((static_cast<std::uint64_t>(key - members.first) + (draw >> 32)) & (size - 1)) < kept;
   }
 
@@ -136,6 +136,11 @@ class KeyGroups {
   // The last block holds pairs, so that a cut inside it leaves powers of two.
   constexpr int KindOf(std::int64_t block) const {
     return block == keys_ / kBlock ? 0 : KindInCycle(block);
+  }
+
+  static constexpr std::int64_t Gcd(std::int64_t a, std::int64_t b) {
+    while (b != 0) a = std::exchange(b, a % b);
+    return a;
   }
 
   static constexpr std::uint64_t Mix(std::int64_t a, std::int64_t b) {

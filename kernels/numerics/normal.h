@@ -14,9 +14,9 @@
 #ifndef ASSAY_KERNELS_NUMERICS_NORMAL_H_
 #define ASSAY_KERNELS_NUMERICS_NORMAL_H_
 
-#include <bit>
 #include <cstdint>
 
+#include "kernels/numerics/bits.h"
 #include "kernels/numerics/host_device.h"
 
 namespace assay {
@@ -100,7 +100,7 @@ constexpr float UniformFromWord(std::uint32_t x) { return static_cast<float>(x >
 template <class Coefficients>
 ASSAY_HOST_DEVICE inline float NormalFromWord(std::uint32_t x, const Coefficients& coefficients) {
   const std::uint32_t v = (x << 1) | 1u;
-  const int lz = std::countl_zero(v);
+  const int lz = CountLeadingZeros(v);
   const std::uint32_t w = v << lz;
   const float f = static_cast<float>((w >> 8) & 0x7fffffu) * 0x1p-23f;
   const float* c = coefficients[lz];

@@ -3,7 +3,10 @@
 // and one finding comes back.
 //
 // For an element with the host's reference r and proven bound T (compare.h):
-// - The reference must be of r's class. If r is finite, it must be within T of r.
+// - The reference must be of r's class. If r is finite, it must be within T of r, or, if results
+// are
+//   exact, have r's bits if r is a number of the output's format, and else be r to 40 bits: a value
+//   that only rounding makes exact comes from functions of which each device has its own.
 // - The allowance must be at most the host's allowance if r is finite.
 // - If the output and r rounded are finite, the output must be within T of r (of r rounded, if
 //   results are exact). Otherwise it must be of the class of r rounded; if r ± T reaches the
@@ -20,12 +23,13 @@ namespace assay {
 
 // The host's values of an element.
 struct HostElement {
-  std::int64_t index = -1;    // logical
-  double value = 0;           // r
-  double rounded = 0;         // r in the output's format
-  double bound = 0;           // T, proven; 0 if results are exact
-  double most_allowance = 0;  // the largest allowance that the device may have
-  bool may_overflow = false;  // |r| + T reaches the format's largest number
+  std::int64_t index = -1;     // logical
+  double value = 0;            // r
+  double rounded = 0;          // r in the output's format
+  double bound = 0;            // T, proven; 0 if results are exact
+  double most_allowance = 0;   // the largest allowance that the device may have
+  bool may_overflow = false;   // |r| + T reaches the format's largest number
+  double reference_bound = 0;  // how far the device's reference may be from r
 };
 
 struct RecheckRequest {

@@ -21,7 +21,7 @@ ASSAY_HOST_DEVICE inline Disagreement DisagreementOf(const HostElement& host,
   const bool finite = IsFinite(host.value);
   // The condition is negated so that a NaN disagrees.
   if (ClassOf(device.reference) != ClassOf(host.value) ||
-      (finite && !(Magnitude(device.reference - host.value) <= host.bound))) {
+      (finite && !(Magnitude(device.reference - host.value) <= host.reference_bound))) {
     return Disagreement::kReference;
   }
   if (finite && device.has_allowance && !(device.allowance <= host.most_allowance)) {

@@ -2,12 +2,13 @@
 // Assay's own passes and built-in kernels against ceilings measured in the same run. The
 // same program serves every backend.
 //
-//   device_bench [--device ID] [--json] [--rounds N] [--scale N]
+//   device_bench [--device ID] [--json] [--rounds N] [--scale N] [--only PART]
 //
-// --scale divides the sizes by N, for a device that is slow or small. Lines:
-// name ours peer ratio. GB/s for passes and kernels that move bytes, TFLOP/s for products,
-// seconds for verification (ratio peer / ours), bytes for what leaves the device of a case.
-// A ratio of a round is taken in the round; what is printed is the median.
+// --scale divides the sizes by N, for a device that is slow or small. PART is passes, rows,
+// products, verification or cases. Lines: name ours peer ratio. GB/s for passes and kernels that
+// move bytes, TFLOP/s for products, seconds for verification (ratio peer / ours), bytes for what
+// leaves the device of a case. A ratio of a round is taken in the round; what is printed is the
+// median.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -36,6 +37,7 @@ struct Options {
   bool json = false;
   int rounds = 5;
   std::int64_t scale = 1;
+  std::string only;  // empty: all parts
 };
 
 [[noreturn]] void Die(std::string_view what) {
@@ -71,7 +73,18 @@ class DeviceBench {
 
   void Run() {
     std::fprintf(stderr, "%s %s\n", o_.device.c_str(), device_->info().model.c_str());
-    Passes();
+    if (Runs("passes")) Passes();
+    if (Runs("rows")) AllRows();
+    if (Runs("products")) Products();
+    if (Runs("verification")) Verification();
+    if (Runs("cases")) OrdinaryCases();
+    if (o_.json) std::printf("%s\n]\n", first_ ? "[" : "");
+  }
+
+ private:
+  bool Runs(std::string_view part) const { return o_.only.empty() || o_.only == part; }
+
+  void AllRows() {
     for (const DType dtype : {DType::kF16, DType::kBF16}) {
       for (const std::int64_t n : {4096, 8192, 16384}) {
         const std::int64_t edge = n / o_.scale;
@@ -80,13 +93,8 @@ class DeviceBench {
         Rows(LayerNormProblem{.rows = edge, .cols = edge, .affine = true}, dtype);
       }
     }
-    Products();
-    Verification();
-    OrdinaryCases();
-    if (o_.json) std::printf("%s\n]\n", first_ ? "[" : "");
   }
 
- private:
   void Print(std::string_view name, double ours, double peer, double ratio) {
     if (o_.json) {
       std::printf("%s\n  {\"name\": \"%.*s\", \"ours\": %.6g, \"peer\": %.6g, \"ratio\": %.4g}",
@@ -234,6 +242,8 @@ class DeviceBench {
     for (const KernelEntry& entry : registry_.entries()) {
       if (entry.provider.starts_with(kPlantedPrefix)) continue;
       for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+        const auto& takes = entry.dtypes;
+        if (std::find(takes.begin(), takes.end(), dtype) == takes.end()) continue;
         if (entry.op == "gemm") {
           Rate(entry, GemmProblem{.m = n, .n = n, .k = n}, dtype, Cat(n));
         } else if (entry.op == "attention") {
@@ -362,10 +372,12 @@ Options Parse(int argc, char** argv) {
       o.device = argv[++i];
     } else if (arg == "--rounds" && more) {
       o.rounds = std::max(1, std::atoi(argv[++i]));
+    } else if (arg == "--only" && more) {
+      o.only = argv[++i];
     } else if (arg == "--scale" && more) {
       o.scale = std::max(1, std::atoi(argv[++i]));
     } else {
-      Die("usage: device_bench [--device ID] [--json] [--rounds N] [--scale N]");
+      Die("usage: device_bench [--device ID] [--json] [--rounds N] [--scale N] [--only PART]");
     }
   }
   return o;

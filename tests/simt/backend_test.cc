@@ -236,7 +236,7 @@ struct Judged {
     for (std::int64_t i = 0; i < 3000; ++i) {
       const std::int64_t index = i * 5 / 3;
       const double value = values[static_cast<std::size_t>(index)];
-      elements.push_back({index, value, value, 0.5, 0, false});
+      elements.push_back({index, value, value, 0.5, 0, false, 0.5});
       at.push_back(index);
     }
     EXPECT_TRUE(device.FromHost(values.data(), 5000 * 8, reference.data).ok());

@@ -33,7 +33,7 @@ class Desk {
     }
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = reference_[static_cast<std::size_t>(i * step)];
-      elements_.push_back({i * step, value, Quantise(value, dtype), 0.5, 0.25, false});
+      elements_.push_back({i * step, value, Quantise(value, dtype), 0.5, 0.25, false, 0.5});
     }
     request_.reference = reference_.data();
     request_.allowance = allowance_.data();
@@ -144,8 +144,13 @@ TEST_P(SimtRecheck, ExactOutputsAreTheRoundedReference) {
   Desk desk(GetParam().in, 10, 1);
   desk.request().exact = true;
   desk.request().allowance = nullptr;
-  for (int i = 0; i < 10; ++i) desk.Host(i).bound = 0;
+  for (int i = 0; i < 10; ++i) desk.Host(i).bound = desk.Host(i).reference_bound = 0;
   desk.Reference(2) = desk.Host(2).value = 1 + 0x1p-40;  // rounds to the output there is
+  EXPECT_EQ(desk.Check().disagreements, 0);
+  // What only rounding makes exact may come from another exp.
+  desk.Reference(2) += 0x1p-52;
+  EXPECT_EQ(desk.Check().what, Disagreement::kReference);
+  desk.Host(2).reference_bound = 0x1p-40;
   EXPECT_EQ(desk.Check().disagreements, 0);
   desk.request().exact = false;
   EXPECT_EQ(desk.Check().what, Disagreement::kOutput);

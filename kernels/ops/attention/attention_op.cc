@@ -158,6 +158,10 @@ class Attention final : public Op {
     // Exponentials below the range of P's format become 0, all with the same sign.
     // Weights that are nearly the same are rounded the same way.
     model.gain_floor = 8 * deviation.u + deviation.p_roundoff;
+    // Units that cut off make all scores too small by one factor.
+    const double cut =
+        TruncatedGain(std::get<AttentionProblem>(c.problem).dim, plan.accumulator.truncation);
+    if (cut > 0) model.direction_floor = 8 * deviation.u + cut;
     // In 8 bits rows with such weights do not count. But if a row has few weights of any size, its
     // elements share their errors, so that the gain scatters with the number of rows.
     if (deviation.Coarse()) {

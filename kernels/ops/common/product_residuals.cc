@@ -86,13 +86,16 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
     model.gain_floor += plan.accumulator.roundoff * (k + 1) / 2 *
                         (1 / static_cast<double>(plan.accumulator.block) + 1);
   }
-  if (cut.roundoff > 0) {
-    // Units without further bits reach 1.3 times the model's common loss.
-    constexpr double kUnits = 1.5;
-    model.gain_floor +=
-        kUnits * cut.roundoff * (k + 1) / 2 * (1 / static_cast<double>(cut.block) + 1);
-  }
+  model.gain_floor += TruncatedGain(plan.accumulations, cut);
   return model;
+}
+
+double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit) {
+  // Units without further bits reach 1.3 times the model's common loss.
+  constexpr double kUnits = 1.5;
+  if (!(unit.roundoff > 0)) return 0;
+  return kUnits * unit.roundoff * (static_cast<double>(terms) + 1) / 2 *
+         (1 / static_cast<double>(unit.block) + 1);
 }
 
 void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,

@@ -39,6 +39,10 @@ SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumu
 // integers, and for short sums in formats of 8 and 4 bits.
 ResidualModel ProductResiduals(const Case& c, const Plan& plan);
 
+// The common relative error of sums of `terms` products that a unit may have by cutting off. 0 if
+// it does not cut off.
+double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit);
+
 // Whether the first `operands` inputs are drawn at random, in full precision and with a spread that
 // is not small beside their magnitude. Only then does the model hold for every usual order.
 bool DrawnInFullPrecision(const Plan& plan, int operands);

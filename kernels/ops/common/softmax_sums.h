@@ -48,12 +48,19 @@ ASSAY_HOST_DEVICE inline double SoftmaxSpread(double r, double x, double max) {
   return r > 0 ? r * (max - x + std::abs(x) + std::abs(max)) : 0.0;
 }
 
+// The format that a kernel declares it holds its exponentials in. Both are 0 if it declares none.
+struct HeldFormat {
+  double roundoff = 0;   // u_i
+  double half_step = 0;  // q_i, half of its smallest step
+};
+
 // How far the sum of a row's outputs may be from 1, with the spread of the row.
 ASSAY_HOST_DEVICE inline double SoftmaxSumBound(const Arithmetic& arithmetic,
-                                                const OutputRounding& rounding, double intermediate,
-                                                std::int64_t n, double spread) {
+                                                const OutputRounding& rounding,
+                                                const HeldFormat& held, std::int64_t n,
+                                                double spread) {
   const double length = static_cast<double>(n);
-  return rounding.u + length * rounding.half_quantum + intermediate +
+  return rounding.u + held.roundoff + length * (rounding.half_quantum + held.half_step) +
          arithmetic.times *
              (arithmetic.u * (8 + length + 2 * spread) + length * arithmetic.min_normal);
 }

@@ -53,7 +53,8 @@ std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
     for (std::int64_t j = 0; j < p.n; ++j) {
       if (r[j] > 0) spread += SoftmaxSpread(r[j], max + std::log(r[j] / *largest), max);
     }
-    return SoftmaxSumBound(arithmetic, rounding, plan.intermediate_roundoff, p.n, spread);
+    return SoftmaxSumBound(arithmetic, rounding, HeldFormat{plan.intermediate_roundoff}, p.n,
+                           spread);
   });
 }
 

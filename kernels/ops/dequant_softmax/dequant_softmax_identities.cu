@@ -56,8 +56,8 @@ ASSAY_GLOBAL void CheckRows(DequantSoftmaxCheck c) {
     spread = BlockReduce<Sum>(spread, partial, kRowThreads);
     if (Thread().x == 0) {
       AtomicAdd(&c.findings->rows, 1);
-      const double bound =
-          SoftmaxSumBound(g.bound.arithmetic, c.rounding, g.bound.intermediate, g.n, spread);
+      const double bound = SoftmaxSumBound(g.bound.arithmetic, c.rounding,
+                                           HeldFormat{g.bound.intermediate}, g.n, spread);
       if (!(std::abs(sum - 1) <= bound)) {
         AtomicAdd(&c.findings->sums_broken, 1);
         AtomicMin(&c.findings->first_sum, static_cast<unsigned long long>(row));

@@ -16,9 +16,9 @@ namespace assay {
 // What all rows of a problem share.
 struct SoftmaxTerms {
   Arithmetic arithmetic;
-  double intermediate = 0;  // u_i
-  double n = 0;             // a row's length
-  double depth = 0;         // h
+  HeldFormat held;
+  double n = 0;      // a row's length
+  double depth = 0;  // h
 };
 
 // What a row's elements have in common.
@@ -41,7 +41,8 @@ ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r
   const double roundings =
       2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + row_roundings;
   const Arithmetic& a = t.arithmetic;
-  return a.times * (r * a.u * roundings + kFlushedExp * a.min_normal) + r * t.intermediate;
+  return a.times * (r * a.u * roundings + kFlushedExp * a.min_normal) + r * t.held.roundoff +
+         t.held.half_step;
 }
 
 }  // namespace assay

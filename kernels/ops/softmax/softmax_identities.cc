@@ -8,13 +8,14 @@
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/softmax/problem.h"
 #include "kernels/ops/softmax/softmax_bound.h"
+#include "kernels/ops/softmax/softmax_reference.h"
 
 namespace assay {
 std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
                                        std::span<const TensorView> inputs, const TensorView& output,
                                        const ReferenceBuffers& reference) {
   const std::int64_t cols = std::get<SoftmaxProblem>(c.problem).cols;
-  const Arithmetic arithmetic = ArithmeticOf(c.dtype);
+  const SoftmaxTerms terms = MakeSoftmaxTerms(std::get<SoftmaxProblem>(c.problem), c.dtype, plan);
   const OutputRounding rounding = OutputRoundingOf(output.dtype, plan.flushes_subnormals);
   return CheckRowsOfSoftmax(output, rounding, reference, [&](std::int64_t row) {
     std::vector<double> x(static_cast<std::size_t>(cols));
@@ -23,7 +24,7 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
     const double* r = reference.value + row * cols;
     double spread = 0;
     for (std::size_t i = 0; i < x.size(); ++i) spread += SoftmaxSpread(r[i], x[i], max);
-    return SoftmaxSumBound(arithmetic, rounding, plan.intermediate_roundoff, cols, spread);
+    return SoftmaxSumBound(terms.arithmetic, rounding, terms.held, cols, spread);
   });
 }
 

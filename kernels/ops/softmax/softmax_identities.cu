@@ -36,7 +36,7 @@ ASSAY_GLOBAL void CheckRows(SoftmaxCheck c) {
     if (Thread().x == 0) {
       AtomicAdd(&c.findings->rows, 1);
       const double bound =
-          SoftmaxSumBound(s.terms.arithmetic, c.rounding, s.terms.intermediate, s.cols, spread);
+          SoftmaxSumBound(s.terms.arithmetic, c.rounding, s.terms.held, s.cols, spread);
       if (!(std::abs(sum - 1) <= bound)) {
         AtomicAdd(&c.findings->sums_broken, 1);
         AtomicMin(&c.findings->first_sum, static_cast<unsigned long long>(row));

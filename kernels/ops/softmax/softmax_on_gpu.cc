@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<Identity>> SoftmaxIdentities(const gpu::SoftmaxCheck&
     }
     sums.message = RowSumMessage(
         row, sum,
-        SoftmaxSumBound(s.terms.arithmetic, check.rounding, s.terms.intermediate, s.cols, spread));
+        SoftmaxSumBound(s.terms.arithmetic, check.rounding, s.terms.held, s.cols, spread));
   }
   if (range.broken > 0) {
     const std::int64_t at = static_cast<std::int64_t>(f.first_out_of_range);

@@ -8,8 +8,20 @@
 
 namespace assay {
 
+namespace {
+
+// A kernel holds exponentials in the input's format or in the output's. The roundoff alone does not
+// say which, so the larger step counts.
+HeldFormat HeldFormatOf(DType input, const Plan& plan) {
+  if (!(plan.intermediate_roundoff > 0)) return {};
+  const double step = std::max(Info(input).min_subnormal, Info(plan.output.dtype).min_subnormal);
+  return {plan.intermediate_roundoff, step / 2};
+}
+
+}  // namespace
+
 SoftmaxTerms MakeSoftmaxTerms(const SoftmaxProblem& problem, DType input, const Plan& plan) {
-  return {ArithmeticOf(input), plan.intermediate_roundoff, static_cast<double>(problem.cols),
+  return {ArithmeticOf(input), HeldFormatOf(input, plan), static_cast<double>(problem.cols),
           plan.sum_depth};
 }
 
@@ -21,7 +33,7 @@ SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input
           plan.intermediate_roundoff,
           DistinctAddends(plan.inputs[0].pattern, input, Addends::kExponentials, problem.cols,
                           arithmetic.u),
-          kFlushedExp * arithmetic.min_normal,
+          kFlushedExp * arithmetic.min_normal + HeldFormatOf(input, plan).half_step,
           OutputStepsOf(plan.output.dtype)};
 }
 

@@ -58,7 +58,7 @@ struct Scalar {
 struct Algorithm {
   cublasLtMatmulAlgo_t algo = {};
   std::int64_t workspace = 0;
-  bool plain = false;  // fused multiply-adds alone, no matrix unit
+  bool plain = false;  // the library says: fused multiply-adds alone, no matrix unit
   std::string text;
 };
 
@@ -127,6 +127,7 @@ class GemmKernel final : public Kernel {
       : p_(p),
         vector_alpha_(p.channel_scale && f.in != CUDA_R_8F_E4M3),
         fp8_(f.in == CUDA_R_8F_E4M3),
+        tf32_(f.compute == CUBLAS_COMPUTE_32F_FAST_TF32),
         narrow_(narrow),
         device_(device),
         handle_(handle),
@@ -170,8 +171,10 @@ class GemmKernel final : public Kernel {
   // whose kernels it has. Of other formats nothing is published but that tensor cores cut off (M.
   // Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ
   // Computer Science 7 (2021)).
+  // The library calls some of its TF32 algorithms plain, and they cut off (cuBLASLt 13.1, algorithm
+  // 43, on an H100).
   Accumulator accumulator() const override {
-    if (algorithm_.plain) return {};
+    if (algorithm_.plain && !tf32_) return {};
     if (narrow_) {
       return {kNarrowestRoundoff, kNarrowBlock, {kNarrowestRoundoff, kNarrowBlock, -1, 128}};
     }
@@ -183,6 +186,7 @@ class GemmKernel final : public Kernel {
   const GemmProblem p_;
   const bool vector_alpha_;
   const bool fp8_;
+  const bool tf32_;
   const bool narrow_;
   Device& device_;
   const cublasLtHandle_t handle_;

@@ -18,8 +18,8 @@ using cudnn::StatusOf;
 
 class SoftmaxKernel final : public Kernel {
  public:
-  SoftmaxKernel(Device& device, cudnnHandle_t handle, bool wide)
-      : device_(device), handle_(handle), wide_(wide) {}
+  SoftmaxKernel(Device& device, cudnnHandle_t handle, DType format)
+      : device_(device), handle_(handle), format_(format), wide_(format == DType::kF64) {}
   ~SoftmaxKernel() override {
     for (cudnnTensorDescriptor_t t : {x_, y_}) {
       if (t != nullptr) (void)(*cudnn::Load())->tensor_destroy(t);
@@ -46,8 +46,15 @@ class SoftmaxKernel final : public Kernel {
                             wide_ ? static_cast<const void*>(&wide_zero) : &zero, y_, output.data),
         "the launch");
   }
+  // In long rows the library stores exp(x − m) in the output's format, reads it back and divides by
+  // the sum of what was not rounded. Rows of 257 are rounded once; every 16-bit element of rows of
+  // 2,048 and 4,096 has the bits of two roundings (cuDNN 9.19, an H100).
+  double intermediate_roundoff() const override {
+    return Info(format_).storage_bits == 16 ? Info(format_).unit_roundoff : 0.0;
+  }
   std::string implementation() const override {
-    return Cat("cudnn ", (*cudnn::Load())->version, " cudnnSoftmaxForward accurate, deterministic");
+    return Cat("cudnn ", (*cudnn::Load())->version, " cudnnSoftmaxForward accurate, deterministic",
+               intermediate_roundoff() > 0 ? Cat(", exponentials held in ", Name(format_)) : "");
   }
 
  private:
@@ -63,6 +70,7 @@ class SoftmaxKernel final : public Kernel {
 
   Device& device_;
   const cudnnHandle_t handle_;
+  const DType format_;
   const bool wide_;
   cudnnTensorDescriptor_t x_ = nullptr;
   cudnnTensorDescriptor_t y_ = nullptr;
@@ -86,7 +94,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   }
   const absl::StatusOr<cudnnHandle_t> handle = cudnn::Handle();
   if (!handle.ok()) return handle.status();
-  auto kernel = std::make_unique<SoftmaxKernel>(device, *handle, c.dtype == DType::kF64);
+  auto kernel = std::make_unique<SoftmaxKernel>(device, *handle, c.dtype);
   if (absl::Status s = kernel->Describe(*type, x.extents, y.extents); !s.ok()) return s;
   return kernel;
 }

@@ -19,10 +19,10 @@
 // order of atomics. Floating-point sums are added along a thread's chunks, then over the wave's
 // lanes, the block's waves and the grid's blocks, each in a fixed order. The grid depends on the
 // extents alone.
+#include "kernels/numerics/bits.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "kernels/runtime/compare_rule.h"
@@ -236,7 +236,7 @@ std::int64_t ComparedBytes(const void* packed) {
   Word head = 0;
   std::memcpy(&head, packed, sizeof head);
   const auto samples = static_cast<int>(head >> kSampleCountBit);
-  const int present = std::popcount(head & ((Word{1} << kResultWords) - 1));
+  const int present = CountOnes(head & ((Word{1} << kResultWords) - 1));
   return static_cast<std::int64_t>(sizeof(Word)) * (kPackedHead + present + samples * kSampleWords);
 }
 

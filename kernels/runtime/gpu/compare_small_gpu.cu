@@ -13,10 +13,10 @@
 // waves are merged in order. So the order of the sums depends on count and wave width alone. There
 // are no atomics.
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <utility>
 
+#include "kernels/numerics/bits.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/runtime/compare_rule.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
@@ -160,7 +160,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 1)
     const std::int64_t at = begin + Lane();
     std::uint64_t wrong = Ballot(at < pass.count && AddElement(pass, at, &totals));
     for (; wrong != 0 && samples[kMismatchSamples - 1] == kNone; wrong &= wrong - 1) {
-      Insert(static_cast<Word>(begin + std::countr_zero(wrong)), samples);
+      Insert(static_cast<Word>(begin + CountTrailingZeros(wrong)), samples);
     }
   }
   if (pass.digests) AddDigests(pass, &totals);

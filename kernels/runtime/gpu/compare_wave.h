@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/numerics/bits.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/runtime/compare_rule.h"
@@ -314,7 +315,7 @@ ASSAY_DEVICE int TakeSamples(std::uint32_t wrong, std::int64_t begin, int width,
     const std::uint64_t low = Ballot((wrong >> (2 * k) & 1) != 0);
     const std::uint64_t high = Ballot((wrong >> (2 * k + 1) & 1) != 0);
     for (std::uint64_t any = low | high; any != 0; any &= any - 1) {
-      const int lane = std::countr_zero(any);
+      const int lane = CountTrailingZeros(any);
       for (int j = 0; j < 2; ++j) {
         if (((j == 0 ? low : high) >> lane & 1) == 0 || taken == kMismatchSamples) continue;
         if (Lane() == 0) {
@@ -370,8 +371,8 @@ ASSAY_DEVICE std::uint32_t LookCloser(const ComparePass& pass, const Held& x, st
     rare->worst_rho = worst_rho;
     rare->worst = static_cast<Word>(first + std::int64_t{2} * (worst / 2) * width + worst % 2);
   }
-  rare->beyond_probable += static_cast<std::uint32_t>(std::popcount(beyond));
-  rare->beyond_proven += static_cast<std::uint32_t>(std::popcount(beyond_proven));
+  rare->beyond_probable += static_cast<std::uint32_t>(CountOnes(beyond));
+  rare->beyond_proven += static_cast<std::uint32_t>(CountOnes(beyond_proven));
   if (pass.rule.gate >= Gate::kAllClose) return 0;
   return pass.rule.gate == Gate::kBound ? beyond_proven : beyond;
 }
@@ -397,7 +398,7 @@ ASSAY_OUTLINE void TakeRare(const ComparePass& pass, const Read read, std::uint3
     RaiseThresholds(found, largest);
   }
   const std::uint32_t wrong = flags & kWrongBits;
-  if ((flags & kOthers) == 0) rare->mismatches += static_cast<std::uint32_t>(std::popcount(wrong));
+  if ((flags & kOthers) == 0) rare->mismatches += static_cast<std::uint32_t>(CountOnes(wrong));
   if (rare->taken < kMismatchSamples && Ballot(wrong != 0) != 0) {
     rare->taken = TakeSamples(wrong, begin, width, rare->taken, samples);
   }

@@ -164,6 +164,7 @@ TEST_F(RecheckRequests, BoundTheDeviceByTheHostsOwnFigures) {
   EXPECT_EQ(e.rounded, 112.5);
   const OutputRounding rounding = OutputRoundingOf(DType::kF32);
   EXPECT_EQ(e.bound, TBound(rounding, 112.5, 3 * 900.0 / 1024));
+  EXPECT_EQ(e.reference_bound, e.bound);
   EXPECT_GE(e.most_allowance, 1.0099 * 900 / 1024);
   EXPECT_LE(e.most_allowance, 1.0101 * 900 / 1024);
   EXPECT_FALSE(e.may_overflow);
@@ -174,6 +175,7 @@ TEST_F(RecheckRequests, BoundTheDeviceByTheHostsOwnFigures) {
   plan_.exact = true;
   Run();
   EXPECT_EQ(device_.elements[1].bound, 0);
+  EXPECT_EQ(device_.elements[1].reference_bound, 0);
   EXPECT_GE(device_.elements[1].most_allowance, 0);
   EXPECT_LT(device_.elements[1].most_allowance, 1e-290) << "exact results have no allowance";
 }
@@ -184,6 +186,11 @@ TEST_F(RecheckRequests, RoundTheReferenceToTheOutputsFormat) {
   Run();
   EXPECT_EQ(device_.elements[0].value, 128.125);
   EXPECT_EQ(device_.elements[0].rounded, 128);
+  // Rounding alone makes it exact, so the device's value may come from a function of its own.
+  plan_.exact = true;
+  Run();
+  EXPECT_EQ(device_.elements[0].bound, 0);
+  EXPECT_EQ(device_.elements[0].reference_bound, 0x1p-40 * 128.125);
 }
 
 // 448 is the largest number of the format. An exact result of 448 may be that or an overflow.
