@@ -78,18 +78,18 @@ class GpuCheck(unittest.TestCase):
 
     def test_every_case_of_the_sanitizer_is_one_and_passes(self):
         step = self.sanitize(errors=0)
-        self.assertEqual(len(step.rows), 7, step.rows)
+        self.assertEqual(len(step.rows), 10, step.rows)
         self.assertEqual(step.document["failed"], [], step.rows)
 
     def test_what_the_sanitizer_finds_fails_though_the_case_passes(self):
         step = self.sanitize(errors=3)
-        self.assertEqual(len(step.document["failed"]), 7, step.rows)
+        self.assertEqual(len(step.document["failed"]), len(step.rows), step.rows)
         self.assertEqual({r["verdict"] for r in step.rows}, {"VERDICT_PASSED"})
         self.assertIn("3 errors", step.rows[0]["said"][-1])
 
     def test_a_worker_without_a_result_fails(self):
         step = self.sanitize(errors=0, device="cpu:7")
-        self.assertEqual(len(step.document["failed"]), 7, step.rows)
+        self.assertEqual(len(step.document["failed"]), len(step.rows), step.rows)
         self.assertEqual({r["verdict"] for r in step.rows}, {None})
 
     def test_no_step_takes_the_time_of_those_after_it(self):
@@ -122,6 +122,20 @@ class GpuCheck(unittest.TestCase):
                           "attention builtin / cudnn fp16 64": (0.5, True)})
         self.assertEqual(len(step.rows), 6)
         self.assertEqual([n["name"] for n in step.not_run], ["attention builtin / cudnn fp16 128"])
+
+    def test_a_suite_that_failed_is_among_what_failed(self):
+        step = self.checking()
+        counts = {"total": 3, "passed": 2, "failed": 1, "inconclusive": 0, "unsupported": 0, "errors": 0,
+                  "skipped": 0}
+        test = {"name": "gemm", "provider": "builtin", "dtype": "fp16", "verdict": "FAILED",
+                "reason": "bound", "message": "9 elements", "repro": "assay run gemm"}
+        daemon = mock.Mock()
+        daemon.run.return_value = types.SimpleNamespace(
+            code=1, out=json.dumps({**counts, "tests": [test]}))
+        self.check.suite(step, daemon, "smoke", 60)
+        self.assertEqual(step.document["failed"], ["suite smoke"])
+        self.assertEqual(step.rows[0]["counts"], counts)
+        self.assertEqual(step.rows[0]["not_passed"][0]["message"], "9 elements")
 
     def test_a_product_through_the_daemon_is_held_against_a_bare_loop(self):
         self.program("loop_bench", "#!/bin/sh\necho 0.000001\n")

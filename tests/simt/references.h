@@ -124,7 +124,10 @@ class SimtReference : public ::testing::TestWithParam<int> {
     for (std::size_t i = 0; i < plain.value.size(); ++i) {
       const auto index = static_cast<std::int64_t>(i);
       if (plan.exact) {
-        ExpectClose(result.value[i], plain.value[i], 0, index);
+        // What only rounding makes exact comes from functions of the device's own.
+        const double r = plain.value[i];
+        const bool held = Quantise(r, plan.output.dtype) == r;
+        ExpectClose(result.value[i], r, held ? 0 : 0x1p-40 * std::abs(r), index);
         EXPECT_EQ(result.allowance[i], kUnwritten);
       } else {
         // At least √k of the terms' magnitudes, and at most all of them.

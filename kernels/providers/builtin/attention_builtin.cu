@@ -21,9 +21,10 @@
 //
 // Work: four groups of 32 lanes take 32 queries each (16 if dim > 128, because registers are
 // scarce). They keep scores and output in registers; the layout of a product is that of the next
-// product's left operand. Q, a block of keys and a block of values are in shared memory.
-// Asynchronous copies bring the values while scores are computed, and the next keys while values
-// are summed. Two blocks fit on a multiprocessor. Rows are padded by 16 bytes, so that the eight
+// product's left operand. Q and one or two blocks of keys and of values are in shared memory. With
+// two, asynchronous copies bring the next ones while one is computed with. With one they bring the
+// values while scores are computed, and the next keys while values are summed. Two blocks fit on a
+// multiprocessor. Rows are padded by 16 bytes, so that the eight
 // rows of a load are in different banks. If a block has only 64 KiB, as on AMD, rows of wide heads
 // are not padded.
 #include <type_traits>
@@ -49,7 +50,11 @@ struct Cut {
   static constexpr int kQueries = kGroups * kRowTiles * 16;
   static constexpr int kKeys = kDim > 128 ? 32 : 64;
   static constexpr int kPitch = kDim + kPad;
-  static constexpr std::size_t kSharedBytes = std::size_t{kQueries + 2 * kKeys} * kPitch * 2;
+  // Blocks of keys and of values that shared memory holds: two, if every device has room for them.
+  static constexpr int kStages =
+      std::size_t{kQueries + 4 * kKeys} * kDim * 2 <= kLeastSharedBytes ? 2 : 1;
+  static constexpr std::size_t kSharedBytes =
+      std::size_t{kQueries + 2 * kStages * kKeys} * kPitch * 2;
 };
 
 // Reads rows [0, kRows) of `from` into shared memory as 16-bit codes. Only `rows` of them exist.
@@ -66,6 +71,13 @@ ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::in
   int row = static_cast<int>(Thread().x) / kChunks;
   const std::uint16_t* src = from + row * dim + column;
   to += row * C::kPitch + column;
+  if (aligned && rows >= kRows && dim == C::kDim) {  // all is there, at distances that are known
+    ASSAY_UNROLL
+    for (int i = 0; i < kRows / kStep; ++i) {
+      copies.Start(to + i * kStep * C::kPitch, src + i * kStep * C::kDim, 16);
+    }
+    return;
+  }
   ASSAY_ROLLED
   for (int i = 0; i < kRows / kStep; ++i) {
     const int held = row < rows ? valid : 0;
@@ -114,7 +126,7 @@ ASSAY_DEVICE void MultiplyKeys(const std::uint16_t* q, const std::uint16_t* k,
   const int low = MatrixLane() % 8;
   const int second = MatrixLane() / 8 % 2 * 8;
   const int upper = MatrixLane() / 16 * 8;
-  ASSAY_UNROLL_BY_4
+  ASSAY_UNROLL
   for (int c = 0; c < C::kDim; c += 16) {
     FragmentA left[C::kRowTiles];
     ASSAY_UNROLL
@@ -127,8 +139,13 @@ ASSAY_DEVICE void MultiplyKeys(const std::uint16_t* q, const std::uint16_t* k,
       LoadTiles(k + (j * 8 + low + upper) * kPitch + c + second, words);
       ASSAY_UNROLL
       for (int i = 0; i < C::kRowTiles; ++i) {
-        Multiply<Format>(scores[i][j], left[i], FragmentB{{words[0], words[1]}});
-        Multiply<Format>(scores[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
+        if (c == 0) {
+          MultiplyFirst<Format>(scores[i][j], left[i], FragmentB{{words[0], words[1]}});
+          MultiplyFirst<Format>(scores[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
+        } else {
+          Multiply<Format>(scores[i][j], left[i], FragmentB{{words[0], words[1]}});
+          Multiply<Format>(scores[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
+        }
       }
     }
   }
@@ -166,67 +183,118 @@ ASSAY_DEVICE void MultiplyValues(const FragmentD (&weights)[C::kRowTiles][C::kKe
   }
 }
 
+// A scale that is not positive would turn the order of the scores around, so it is applied first.
+template <class C>
+ASSAY_DEVICE void ScaleScores(float scale, FragmentD (&scores)[C::kRowTiles][C::kKeys / 8]) {
+  ASSAY_UNROLL
+  for (int i = 0; i < C::kRowTiles; ++i) {
+    ASSAY_UNROLL
+    for (int j = 0; j < C::kKeys / 8; ++j) {
+      ASSAY_UNROLL
+      for (int e = 0; e < 4; ++e) scores[i][j].value[e] = Product(scores[i][j].value[e], scale);
+    }
+  }
+}
+
 // What a lane knows of a query: m is that of the whole row, the rest that of the lane's own
 // columns.
 struct Row {
   float m;
   float l;
-  bool any_key;
 };
 
-// Turns the scores of a row into weights: values 2·half and 2·half + 1 belong to `row`.
-template <int kTiles>
-ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, Row& row) {
-  float largest = row.m;
+// Turns the products of all rows, times `scale`, which is positive, into weights: values 2·half and
+// 2·half + 1 of tile i belong to rows[i][half]. Every step takes all rows at once, because a row's
+// steps wait for each other.
+template <class C>
+ASSAY_DEVICE void FoldScores(FragmentD (&scores)[C::kRowTiles][C::kKeys / 8], float scale,
+                             Row (&rows)[C::kRowTiles][2], float (&rescale)[C::kRowTiles][2]) {
+  float base[C::kRowTiles][2];
   ASSAY_UNROLL
-  for (int j = 0; j < kTiles; ++j) {
+  for (int i = 0; i < C::kRowTiles; ++i) {
     ASSAY_UNROLL
-    for (int v = 0; v < 2; ++v) {
-      largest = MaxNumber(largest, scores[j].value[2 * half + v]);
+    for (int half = 0; half < 2; ++half) {
+      float largest[2];
+      ASSAY_UNROLL
+      for (int v = 0; v < 2; ++v) {
+        largest[v] = scores[i][0].value[2 * half + v];
+        ASSAY_UNROLL
+        for (int j = 1; j < C::kKeys / 8; ++j) {
+          largest[v] = MaxNumber(largest[v], scores[i][j].value[2 * half + v]);
+        }
+      }
+      base[i][half] = MaxNumber(largest[0], largest[1]);
     }
   }
-  largest = MaxNumber(largest, ShuffleXor(largest, 1));
-  largest = MaxNumber(largest, ShuffleXor(largest, 2));
-  // If no score is above −inf yet, there is no exponent to subtract. If a score is NaN, the maximum
-  // drops it, but its weight is NaN.
-  const float base = largest == NegativeInfinity<float>() ? 0.0F : largest;
-  const float rescale = Exp2(row.m - base);
-  row.m = largest;
-  row.l *= rescale;
   ASSAY_UNROLL
-  for (int j = 0; j < kTiles; ++j) {
+  for (int by = 1; by <= 2; by *= 2) {
     ASSAY_UNROLL
-    for (int v = 0; v < 2; ++v) {
-      float& s = scores[j].value[2 * half + v];
-      s = Exp2(s - base);
-      row.l += s;
+    for (int r = 0; r < 2 * C::kRowTiles; ++r) {
+      base[r / 2][r % 2] = MaxNumber(base[r / 2][r % 2], ShuffleXor(base[r / 2][r % 2], by));
     }
   }
-  return rescale;
+  ASSAY_UNROLL
+  for (int i = 0; i < C::kRowTiles; ++i) {
+    ASSAY_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      Row& row = rows[i][half];
+      const float largest = MaxNumber(row.m, Product(base[i][half], scale));
+      // If no score is above −inf yet, there is no exponent to subtract. If a score is NaN, the
+      // maximum drops it, but its weight is NaN.
+      base[i][half] = largest == NegativeInfinity<float>() ? 0.0F : largest;
+      rescale[i][half] = Exp2(row.m - base[i][half]);
+      row.m = largest;
+      float sum[2] = {};
+      ASSAY_UNROLL
+      for (int j = 0; j < C::kKeys / 8; ++j) {
+        ASSAY_UNROLL
+        for (int v = 0; v < 2; ++v) {
+          float& s = scores[i][j].value[2 * half + v];
+          s = Exp2(Fma(s, scale, -base[i][half]));
+          sum[v] += s;
+        }
+      }
+      row.l = Fma(row.l, rescale[i][half], sum[0] + sum[1]);
+    }
+  }
+}
+
+// Whether the outputs of some row of the wave need another factor than 1. It is asked where there
+// are many of them: fewer are multiplied sooner than asked about.
+template <class C>
+ASSAY_DEVICE bool RescaleNeeded(const float (&rescale)[C::kRowTiles][2]) {
+  if constexpr (C::kDim <= 64) return true;
+  bool needed = false;
+  ASSAY_UNROLL
+  for (int r = 0; r < 2 * C::kRowTiles; ++r) needed = needed || rescale[r / 2][r % 2] != 1.0F;
+  return Ballot(needed) != 0;
 }
 
 // Sets the scores of keys that are not seen to −inf. `visible` is the number of keys of this block
-// that causality allows. `mask` is this query's part, or null.
+// that causality allows. `mask` is this query's part, or null. Returns whether the lane has a key
+// that is seen.
 template <int kTiles>
-ASSAY_DEVICE void HideScores(int visible, const std::int8_t* mask, int half,
-                             FragmentD (&scores)[kTiles], Row& row) {
+ASSAY_DEVICE bool HideScores(int visible, const std::int8_t* mask, int half,
+                             FragmentD (&scores)[kTiles]) {
+  bool any = false;
   ASSAY_UNROLL
   for (int j = 0; j < kTiles; ++j) {
     ASSAY_UNROLL
     for (int v = 0; v < 2; ++v) {
       const int key = j * 8 + MatrixLane() % 4 * 2 + v;
       const bool sees = key < visible && (mask == nullptr || mask[key] != 0);
-      row.any_key = row.any_key || sees;
+      any = any || sees;
       if (!sees) scores[j].value[2 * half + v] = NegativeInfinity<float>();
     }
   }
+  return any;
 }
 
 template <class Out, int kTiles>
 ASSAY_DEVICE void WriteRow(const AttentionJob& a, std::int64_t at, const FragmentD (&o)[kTiles],
-                           int half, const Row& row) {
+                           int half, float l, bool any_key) {
   auto* out = static_cast<typename Out::Store*>(a.o) + at;
-  const Finisher<float> finish(a, row.any_key, row.l);
+  const Finisher<float> finish(a, any_key, l);
   ASSAY_UNROLL
   for (int j = 0; j < kTiles; ++j) {
     ASSAY_UNROLL
@@ -245,12 +313,11 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
     MatrixAttention(AttentionJob a, bool aligned, float scale) {
   auto* const queries = static_cast<std::uint16_t*>(DynamicShared());
   std::uint16_t* const keys = queries + C::kQueries * C::kPitch;
-  std::uint16_t* const values = keys + C::kKeys * C::kPitch;
+  constexpr int kBlockCodes = C::kKeys * C::kPitch;
+  std::uint16_t* const values = keys + C::kStages * kBlockCodes;
 
   const QueryBlock block = QueriesOf(a, C::kQueries);
   const std::int64_t kv = block.head / a.group * a.kv_seq * a.dim;
-  const Store* const k = static_cast<const Store*>(a.k) + kv;
-  const Store* const v = static_cast<const Store*>(a.v) + kv;
   const std::int64_t last = block.query + C::kQueries - 1;
   const std::int64_t limit = KeyLimit(a, last < a.seq ? last : a.seq - 1);
   const std::int64_t seen_by_all = a.mask != nullptr ? 0 : KeyLimit(a, block.query);
@@ -261,8 +328,9 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
   };
 
   AsyncCopies copies;
-  const auto fill_keys = [&](std::int64_t key0) {
-    FillRows<C, C::kKeys>(k + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, keys, copies);
+  const auto fill = [&](const void* from, std::int64_t key0, std::uint16_t* to) {
+    FillRows<C, C::kKeys>(static_cast<const Store*>(from) + kv + key0 * a.dim, a.kv_seq - key0,
+                          a.dim, aligned, a.in, to, copies);
     copies.Commit();
   };
   Row rows[C::kRowTiles][2];
@@ -271,70 +339,87 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
   for (int i = 0; i < C::kRowTiles; ++i) {
     ASSAY_UNROLL
     for (int half = 0; half < 2; ++half) {
-      rows[i][half] = {NegativeInfinity<float>(), 0.0F,
-                       a.mask == nullptr && KeyLimit(a, query_of(i, half)) > 0};
+      rows[i][half] = {NegativeInfinity<float>(), 0.0F};
     }
   }
   FillRows<C, C::kQueries>(
       static_cast<const Store*>(a.q) + (block.head * a.seq + block.query) * a.dim,
       a.seq - block.query, a.dim, aligned, a.in, queries, copies);
-  if (limit > 0) fill_keys(0);
+  if (limit > 0) fill(a.k, 0, keys);
+  if (limit > 0 && C::kStages == 2) fill(a.v, 0, values);
+  unsigned seen = 0;  // bit 2·i + half: with a mask, this lane has a key that the row sees
+  int stage = 0;
   for (std::int64_t key0 = 0; key0 < limit; key0 += C::kKeys) {
+    const bool more = key0 + C::kKeys < limit;
     copies.Wait<0>();
-    SyncBlock();  // keys are there, and the values before no longer read
-    FillRows<C, C::kKeys>(v + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, values, copies);
-    copies.Commit();
-    FragmentD scores[C::kRowTiles][C::kKeys / 8] = {};
-    MultiplyKeys<Format, C>(queries + group_row * C::kPitch, keys, scores);
-    ASSAY_UNROLL
-    for (int i = 0; i < C::kRowTiles; ++i) {
-      ASSAY_UNROLL
-      for (int j = 0; j < C::kKeys / 8; ++j) {
-        ASSAY_UNROLL
-        for (int e = 0; e < 4; ++e) scores[i][j].value[e] = Product(scores[i][j].value[e], scale);
+    SyncBlock();  // keys are there, and what was read before this block is no longer read
+    if constexpr (C::kStages == 2) {
+      const int next = 1 - stage;
+      if (more) {
+        fill(a.k, key0 + C::kKeys, keys + next * kBlockCodes);
+        fill(a.v, key0 + C::kKeys, values + next * kBlockCodes);
       }
+    } else {
+      fill(a.v, key0, values);
+    }
+    FragmentD scores[C::kRowTiles][C::kKeys / 8];
+    MultiplyKeys<Format, C>(queries + group_row * C::kPitch, keys + stage * kBlockCodes, scores);
+    if (!(scale > 0.0F)) ScaleScores<C>(scale, scores);
+    if (key0 + C::kKeys > seen_by_all) {
       ASSAY_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        if (key0 + C::kKeys > seen_by_all) {
+      for (int i = 0; i < C::kRowTiles; ++i) {
+        ASSAY_UNROLL
+        for (int half = 0; half < 2; ++half) {
           const std::int64_t query = query_of(i, half);
           const std::int64_t left = query < a.seq ? KeyLimit(a, query) - key0 : 0;
-          HideScores(left < C::kKeys ? static_cast<int>(left) : C::kKeys,
-                     a.mask == nullptr ? nullptr : a.mask + query * a.kv_seq + key0, half,
-                     scores[i], rows[i][half]);
-        }
-        const float rescale = FoldScores(scores[i], half, rows[i][half]);
-        ASSAY_UNROLL
-        for (int j = 0; j < C::kDim / 8; ++j) {
-          out[i][j].value[2 * half] *= rescale;
-          out[i][j].value[2 * half + 1] *= rescale;
+          const bool any = HideScores(
+              left < C::kKeys ? static_cast<int>(left) : C::kKeys,
+              a.mask == nullptr ? nullptr : a.mask + query * a.kv_seq + key0, half, scores[i]);
+          seen |= any ? 1U << (2 * i + half) : 0U;
         }
       }
     }
-    copies.Wait<0>();
-    SyncBlock();  // values are there, and the keys no longer read
-    if (key0 + C::kKeys < limit) fill_keys(key0 + C::kKeys);
-    MultiplyValues<Format, C>(scores, values, out);
+    float rescale[C::kRowTiles][2];
+    FoldScores<C>(scores, scale > 0.0F ? scale : 1.0F, rows, rescale);
+    if (RescaleNeeded<C>(rescale)) {
+      ASSAY_UNROLL
+      for (int i = 0; i < C::kRowTiles; ++i) {
+        ASSAY_UNROLL
+        for (int j = 0; j < C::kDim / 8; ++j) {
+          ASSAY_UNROLL
+          for (int e = 0; e < 4; ++e) out[i][j].value[e] *= rescale[i][e / 2];
+        }
+      }
+    }
+    if constexpr (C::kStages == 1) {
+      copies.Wait<0>();
+      SyncBlock();  // values are there, and the keys no longer read
+      if (more) fill(a.k, key0 + C::kKeys, keys);
+    }
+    MultiplyValues<Format, C>(scores, values + stage * kBlockCodes, out);
+    if constexpr (C::kStages == 2) stage = 1 - stage;
   }
 
+  ASSAY_UNROLL
+  for (int by = 1; by <= 2; by *= 2) seen |= ShuffleXor(seen, by);
   ASSAY_UNROLL
   for (int i = 0; i < C::kRowTiles; ++i) {
     ASSAY_UNROLL
     for (int half = 0; half < 2; ++half) {
-      Row& row = rows[i][half];
+      float l = rows[i][half].l;
       ASSAY_UNROLL
-      for (int by = 1; by <= 2; by *= 2) {
-        row.l += ShuffleXor(row.l, by);
-        row.any_key = row.any_key | (ShuffleXor(static_cast<int>(row.any_key), by) != 0);
-      }
+      for (int by = 1; by <= 2; by *= 2) l += ShuffleXor(l, by);
       const std::int64_t query = query_of(i, half);
+      const bool any_key = a.mask != nullptr ? (seen >> (2 * i + half) & 1U) != 0
+                                             : query < a.seq && KeyLimit(a, query) > 0;
       if (query >= a.seq) continue;
       const std::int64_t at = (block.head * a.seq + query) * a.dim;
       if (a.out == DType::kF16) {
-        WriteRow<Half>(a, at, out[i], half, row);
+        WriteRow<Half>(a, at, out[i], half, l, any_key);
       } else if (a.out == DType::kBF16) {
-        WriteRow<BFloat>(a, at, out[i], half, row);
+        WriteRow<BFloat>(a, at, out[i], half, l, any_key);
       } else {
-        WriteRow<Float32>(a, at, out[i], half, row);
+        WriteRow<Float32>(a, at, out[i], half, l, any_key);
       }
     }
   }

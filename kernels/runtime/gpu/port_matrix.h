@@ -4,6 +4,7 @@
 //
 //   MatrixLane()            lane within its group of 32; a 64-wide wave is two groups
 //   Multiply<Format>        D += A·B, PTX's mma.m16n8k16: products exact, sums in FP32
+//   MultiplyFirst<Format>   D = A·B: D needs no registers before
 //   LoadTiles, LoadTilesTransposed
 //                           PTX's ldmatrix.x4: four 8x8 tiles; each lane gives a row's address
 //   RoundTwo<Format>        two values as the codes of a word
@@ -142,6 +143,13 @@ ASSAY_DEVICE void Multiply(FragmentD& d, const FragmentA& a, const FragmentB& b,
   d = r.d;
 }
 
+template <class Format>
+ASSAY_DEVICE void MultiplyFirst(FragmentD& d, const FragmentA& a, const FragmentB& b,
+                                simt::Where where = simt::Where::current()) {
+  d = {};
+  Multiply<Format>(d, a, b, where);
+}
+
 // Finds the rows of a lane's words. Each lane gives the address of one row.
 struct RowsRecord {
   const std::uint16_t* row[8];
@@ -243,6 +251,23 @@ ASSAY_DEVICE void Multiply(FragmentD& d, const FragmentA& a, const FragmentB& b)
   }
 }
 
+template <class Format>
+ASSAY_DEVICE void MultiplyFirst(FragmentD& d, const FragmentA& a, const FragmentB& b) {
+  if constexpr (Format::kBrain) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d.value[0]), "=f"(d.value[1]), "=f"(d.value[2]), "=f"(d.value[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]),
+          "r"(b.word[1]), "f"(0.0F));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d.value[0]), "=f"(d.value[1]), "=f"(d.value[2]), "=f"(d.value[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]),
+          "r"(b.word[1]), "f"(0.0F));
+  }
+}
+
 ASSAY_DEVICE std::uint32_t SharedAddress(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
@@ -295,6 +320,12 @@ ASSAY_DEVICE void Multiply(FragmentD& d, const FragmentA& a, const FragmentB& b)
     ASSAY_UNROLL
     for (int v = 0; v < 4; ++v) d.value[v] = Fma(row[v / 2], col[v & 1], d.value[v]);
   }
+}
+
+template <class Format>
+ASSAY_DEVICE void MultiplyFirst(FragmentD& d, const FragmentA& a, const FragmentB& b) {
+  d = {};
+  Multiply<Format>(d, a, b);
 }
 
 ASSAY_DEVICE const std::uint16_t* RowOfLane(const std::uint16_t* row, int lane) {

@@ -114,6 +114,12 @@ TEST_F(CublasltTest, EveryFormatWithItsComputeAndScaleType) {
   expect(DType::kI8, DType::kI32, CUBLAS_COMPUTE_32I, CUDA_R_32I, with_c);
 }
 
+TEST_F(CublasltTest, Tf32CutsOffWhateverTheLibraryCallsTheAlgorithm) {
+  const CaseOutcome outcome = Run({.m = 17, .n = 31, .k = 40}, DType::kTF32, DType::kUnspecified);
+  EXPECT_THAT(outcome.implementation, HasSubstr(", fma, "));
+  EXPECT_THAT(outcome.implementation, HasSubstr("cuts sums off"));
+}
+
 TEST_F(CublasltTest, EpiloguesAreTheLibrarysOwn) {
   for (const std::string activation : {"none", "relu", "gelu_tanh"}) {
     for (const bool bias : {false, true}) {

@@ -261,6 +261,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     cublasLtMatmulHeuristicResult_t& r = results[(*found)++];
     r = {};
     r.algo.data[0] = id;
+    const auto compute = As<Desc>(desc)->compute;
+    r.algo.data[1] = compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? 1 : 0;
     r.workspaceSize = kWorkspace;
     r.state = id == kRefused ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
@@ -302,8 +304,10 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* alg
   if (attribute != CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS || bytes != 8) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  // cuBLASLt 13.1 says of some TF32 algorithms what it says of plain ones.
   const std::uint64_t flags =
-      CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA |
+      (algo->data[1] != 0 ? CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA
+                          : CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA) |
       (algo->data[0] == kFp16Sums ? CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F
                                   : CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F);
   std::memcpy(value, &flags, bytes);

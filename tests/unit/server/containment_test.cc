@@ -260,12 +260,12 @@ TEST_F(ContainmentTest, WorkersOfCardsMakeUnixSocketsThatConnectToNothing) {
             EPERM);
 }
 
-// CUDA does not begin if it cannot name its threads there.
+// CUDA does not begin if it cannot name its threads there. Driver 580 empties the file first.
 TEST_F(ContainmentTest, WorkersOfCardsNameTheirThreads) {
   ContainmentOptions options = Options();
   const auto names = [&] {
     const std::unique_ptr<Containment> containment = Containment::Make(options);
-    return Try(*containment, [] { return open("/proc/self/comm", O_WRONLY) >= 0; });
+    return Try(*containment, [] { return open("/proc/self/comm", O_WRONLY | O_TRUNC) >= 0; });
   };
   const bool restricted = [&] {
     const std::unique_ptr<Containment> containment = Containment::Make(options);
