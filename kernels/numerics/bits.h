@@ -20,7 +20,7 @@ inline constexpr int kBitsOf = static_cast<int>(8 * sizeof(T));
 // The number of bits that are 1.
 template <class T>
 ASSAY_HOST_DEVICE constexpr int CountOnes(T v) {
-  static_assert(std::is_unsigned_v<T> && sizeof(T) >= 4);
+  static_assert(std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
   if constexpr (sizeof(T) == 4) return __builtin_popcount(v);
   return __builtin_popcountll(v);
 }
@@ -28,7 +28,7 @@ ASSAY_HOST_DEVICE constexpr int CountOnes(T v) {
 // The zeros before the first 1; all bits if v is 0.
 template <class T>
 ASSAY_HOST_DEVICE constexpr int CountLeadingZeros(T v) {
-  static_assert(std::is_unsigned_v<T> && sizeof(T) >= 4);
+  static_assert(std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
   if (v == 0) return kBitsOf<T>;
   if constexpr (sizeof(T) == 4) return __builtin_clz(v);
   return __builtin_clzll(v);

@@ -3,10 +3,9 @@
 // and one finding comes back.
 //
 // For an element with the host's reference r and proven bound T (compare.h):
-// - The reference must be of r's class. If r is finite, it must be within T of r, or, if results
-// are
-//   exact, have r's bits if r is a number of the output's format, and else be r to 40 bits: a value
-//   that only rounding makes exact comes from functions of which each device has its own.
+// - The reference must be of r's class. If r is finite, it must be within T of r. If results are
+//   exact, it must have r's bits if the output's format holds r, and otherwise be r to 40 bits:
+//   what only rounding makes exact comes from functions of which each device has its own.
 // - The allowance must be at most the host's allowance if r is finite.
 // - If the output and r rounded are finite, the output must be within T of r (of r rounded, if
 //   results are exact). Otherwise it must be of the class of r rounded; if r ± T reaches the

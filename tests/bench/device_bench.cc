@@ -32,6 +32,8 @@
 namespace assay {
 namespace {
 
+constexpr std::string_view kParts[] = {"passes", "rows", "products", "verification", "cases"};
+
 struct Options {
   std::string device = "cuda:0";
   bool json = false;
@@ -375,6 +377,10 @@ Options Parse(int argc, char** argv) {
       o.rounds = std::max(1, std::atoi(argv[++i]));
     } else if (arg == "--only" && more) {
       o.only = argv[++i];
+      const auto& all = kParts;
+      if (std::find(std::begin(all), std::end(all), o.only) == std::end(all)) {
+        Die(Cat("--only is passes, rows, products, verification or cases; got ", o.only));
+      }
     } else if (arg == "--scale" && more) {
       o.scale = std::max(1, std::atoi(argv[++i]));
     } else {

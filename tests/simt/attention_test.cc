@@ -152,6 +152,29 @@ TEST_P(SimtAttention, AwkwardSizes) {
   Check({.seq = 3, .kv_seq = 1000, .dim = 8});
 }
 
+// As on devices whose multiprocessors have room for two stages of keys and values.
+TEST_P(SimtAttention, TwoStages) {
+  simt::CurrentConfig().shared_bytes = 227 << 10;
+  Check({.seq = 1, .kv_seq = 1, .dim = 1});
+  Check({.seq = 130, .kv_seq = 256, .dim = 64});
+  Check({.seq = 33, .kv_seq = 300, .dim = 63});
+  Check({.seq = 130, .kv_seq = 192, .dim = 128});
+  Check({.seq = 33, .kv_seq = 129, .dim = 100});
+  Check({.seq = 65, .kv_seq = 128, .dim = 256});
+  Check({.seq = 20, .kv_seq = 127, .dim = 200});
+  Check({.seq = 70, .kv_seq = 200, .dim = 64, .causal = true});
+  Check({.seq = 70, .kv_seq = 30, .dim = 24, .causal = true});
+  Check({.heads = 2, .group = 2, .seq = 35, .kv_seq = 140, .dim = 128, .mask_density = 0.5});
+  Check({.seq = 20, .kv_seq = 190, .dim = 64, .spread = 2, .scale = -0.5});
+}
+
+// Blocks that are there as a whole are copied without looking at their ends.
+TEST_P(SimtAttention, WholeBlocks) {
+  Check({.seq = 128, .kv_seq = 192, .dim = 64});
+  Check({.seq = 128, .kv_seq = 128, .dim = 128});
+  Check({.seq = 64, .kv_seq = 96, .dim = 256});
+}
+
 TEST_P(SimtAttention, CausalHeadsWithMoreOrFewerKeys) {
   Check({.seq = 65, .kv_seq = 65, .dim = 40, .causal = true});
   Check({.seq = 140, .kv_seq = 140, .dim = 16, .causal = true});

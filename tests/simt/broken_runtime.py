@@ -56,7 +56,7 @@ CHANGES = [
     ("compare small", SMALL, "begin += kThreads", 0, "begin += kThreads + width", "index of the second round"),
     ("compare small", SMALL, "w < last", 0, "w < last - 1", "last wave left out"),
     ("compare small", SMALL, "worst < words[compared::kWorst]", 0, "worst > words[compared::kWorst]", "last of equals"),
-    ("compare small", SMALL, "std::countr_zero(wrong)", 0, "std::countl_zero(wrong)", "mask of the lanes read from behind"),
+    ("compare small", SMALL, "CountTrailingZeros(wrong)", 0, "CountLeadingZeros(wrong)", "mask of the lanes read from behind"),
     ("compare small", SMALL, "by = WaveWidth() / 2", 0, "by = 8", "mask of half a wave"),
     ("compare small", SMALL, "samples[kMismatchSamples - 1] == kNone", 0, "samples[0] == kNone", "index of a wave's first mismatch only"),
     ("compare small", SMALL, "wrong_class ? -1 : t.worst.index", 0, "-1", "worst index of none wrong"),

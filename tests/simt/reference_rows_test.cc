@@ -20,10 +20,12 @@ TEST_P(SimtRowReference, SoftmaxAtAwkwardSizes) {
 }
 
 TEST_P(SimtRowReference, SoftmaxHoldsNarrowIntermediates) {
-  const Case c = MakeCase(SoftmaxProblem{.rows = 2, .cols = 300}, DType::kF32);
-  Plan plan = PlanOf(c);
-  plan.intermediate_roundoff = 0x1p-11;
-  ExpectPlain(c, plan, RandomValues(plan));
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    const Case c = MakeCase(SoftmaxProblem{.rows = 2, .cols = 300}, t);
+    Plan plan = PlanOf(c);
+    plan.intermediate_roundoff = 0x1p-11;
+    ExpectPlain(c, plan, RandomValues(plan));
+  }
 }
 
 TEST_P(SimtRowReference, SoftmaxOfNonFiniteRows) {

@@ -53,11 +53,13 @@ void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRI
     largest = hn::IfThenElse(hn::Gt(value, largest), value, largest);
   });
   max = hn::MaxOfLanes(d, max);
-  const V inverse_largest = hn::Div(hn::Set(d, 1.0), hn::MaxOfLanes(d, largest));
+  largest = hn::MaxOfLanes(d, largest);  // 1/l
+  const V inverse_largest = hn::Div(hn::Set(d, 1.0), largest);
   // As SoftmaxDeviation::Variance.
   const V third = hn::Set(d, model.u * model.u / 3);
   const V own0 = hn::Set(d, model.u * model.u * 6 + model.intermediate * model.intermediate / 3);
-  const V flushed = hn::Set(d, model.flushed * model.flushed);
+  const V lost_steps = hn::MulAdd(hn::Set(d, model.half_step), largest, hn::Set(d, model.flushed));
+  const V flushed = hn::Mul(lost_steps, lost_steps);
   const auto unit = static_cast<float>(model.u);
   const OutputStepsOfVectors steps(model.steps);
   V squares = zero, lost = zero, logits = zero, fit = zero;

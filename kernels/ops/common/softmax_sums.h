@@ -54,7 +54,8 @@ struct HeldFormat {
   double half_step = 0;  // q_i, half of its smallest step
 };
 
-// How far the sum of a row's outputs may be from 1, with the spread of the row.
+// How far the sum of a row's outputs may be from 1, with the spread of the row. Exponentials
+// lose q_i each, and l is at least 1.
 ASSAY_HOST_DEVICE inline double SoftmaxSumBound(const Arithmetic& arithmetic,
                                                 const OutputRounding& rounding,
                                                 const HeldFormat& held, std::int64_t n,

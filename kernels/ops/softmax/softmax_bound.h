@@ -33,16 +33,16 @@ ASSAY_HOST_DEVICE inline double SoftmaxRowRoundings(const SoftmaxTerms& t, const
   return 8 + SumRoundings(t.n, t.depth, row.lost, t.arithmetic.u * row.sum);
 }
 
-// E of an element, from r, x, the row's maximum and its SoftmaxRowRoundings.
+// E of an element, from r, x, its row and the row's SoftmaxRowRoundings.
 ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r, double x,
-                                                 double max, double row_roundings) {
+                                                 const SoftmaxRow& row, double row_roundings) {
   // -inf has weight 0 exactly; NaN is judged by class.
   if (!std::isfinite(r) || !std::isfinite(x)) return 0.0;
   const double roundings =
-      2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + row_roundings;
+      2 * std::abs(x - row.max) + 2 * (std::abs(x) + std::abs(row.max)) + row_roundings;
   const Arithmetic& a = t.arithmetic;
   return a.times * (r * a.u * roundings + kFlushedExp * a.min_normal) + r * t.held.roundoff +
-         t.held.half_step;
+         t.held.half_step / row.sum;
 }
 
 }  // namespace assay

@@ -33,8 +33,9 @@ SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input
           plan.intermediate_roundoff,
           DistinctAddends(plan.inputs[0].pattern, input, Addends::kExponentials, problem.cols,
                           arithmetic.u),
-          kFlushedExp * arithmetic.min_normal + HeldFormatOf(input, plan).half_step,
-          OutputStepsOf(plan.output.dtype)};
+          kFlushedExp * arithmetic.min_normal,
+          OutputStepsOf(plan.output.dtype),
+          HeldFormatOf(input, plan).half_step};
 }
 
 void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms,
@@ -55,7 +56,7 @@ void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms
     for (; i < indices.size() && indices[i] / cols == row; ++i) {
       const double v = x[static_cast<std::size_t>(indices[i] % cols)];
       value[i] = std::exp(v - of.max) / of.sum;
-      allowance[i] = SoftmaxAllowance(terms, value[i], v, of.max, roundings);
+      allowance[i] = SoftmaxAllowance(terms, value[i], v, of, roundings);
     }
   }
 }

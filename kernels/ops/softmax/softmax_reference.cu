@@ -53,17 +53,18 @@ ASSAY_GLOBAL void SoftmaxRowsReference(SoftmaxReference s) {
     of.lost = BlockReduce<Sum>(of.lost, partial, kRowThreads);
     const double roundings = SoftmaxRowRoundings(s.terms, of);
     const RowDeviations to = s.deviations.OfRow(row, s.cols);
+    const SoftmaxDeviation model = s.model.OfRow(of.sum);
     SoftmaxRowSums sums;
     for (std::int64_t j = Thread().x; j < s.cols; j += kRowThreads) {
       const double r = value[j] / of.sum, v = x(j);
       value[j] = r;
-      s.allowance[row * s.cols + j] = SoftmaxAllowance(s.terms, r, v, of.max, roundings);
+      s.allowance[row * s.cols + j] = SoftmaxAllowance(s.terms, r, v, of, roundings);
       if constexpr (kDeviations) {
-        to.deviation[j] = static_cast<float>(sums.Add(s.model, r, v, of.max));
+        to.deviation[j] = static_cast<float>(sums.Add(model, r, v, of.max));
       }
     }
     if constexpr (kDeviations) {
-      FinishSoftmaxDeviations(s.model, of.max, of.lost / of.sum, seen, sums, partial, to);
+      FinishSoftmaxDeviations(model, of.max, of.lost / of.sum, seen, sums, partial, to);
     }
   }
 }

@@ -21,12 +21,12 @@
 //
 // Work: four groups of 32 lanes take 32 queries each (16 if dim > 128, because registers are
 // scarce). They keep scores and output in registers; the layout of a product is that of the next
-// product's left operand. Q and one or two blocks of keys and of values are in shared memory. With
-// two, asynchronous copies bring the next ones while one is computed with. With one they bring the
-// values while scores are computed, and the next keys while values are summed. Two blocks fit on a
-// multiprocessor. Rows are padded by 16 bytes, so that the eight
-// rows of a load are in different banks. If a block has only 64 KiB, as on AMD, rows of wide heads
-// are not padded.
+// product's left operand. Q and blocks of keys and of values are in shared memory, filled by
+// asynchronous copies. Two blocks of threads fit on a multiprocessor. If there is room for both
+// with two stages of keys and values each, the next ones arrive while one is computed with.
+// Otherwise values arrive while scores are computed, and the next keys while values are summed.
+// Rows are padded by 16 bytes, so that the eight rows of a load are in different banks. If a block
+// has only 64 KiB, as on AMD, rows of wide heads are not padded.
 #include <type_traits>
 
 #include "kernels/providers/builtin/attention_builtin_gpu.h"
@@ -42,17 +42,16 @@ namespace {
 constexpr int kGroups = 4;
 constexpr int kThreads = kGroups * kMatrixLanes;
 
-// How a head of up to kColumns columns is cut. A row of shared memory has kPad elements of padding.
-template <int kColumns, int kPad>
+// How a head of up to kColumns columns is cut. A row of shared memory has kPad elements of padding,
+// and shared memory holds kDepth blocks of keys and as many of values.
+template <int kColumns, int kPad, int kDepth>
 struct Cut {
   static constexpr int kDim = kColumns;
   static constexpr int kRowTiles = kDim > 128 ? 1 : 2;  // of 16 queries, for each group
   static constexpr int kQueries = kGroups * kRowTiles * 16;
   static constexpr int kKeys = kDim > 128 ? 32 : 64;
   static constexpr int kPitch = kDim + kPad;
-  // Blocks of keys and of values that shared memory holds: two, if every device has room for them.
-  static constexpr int kStages =
-      std::size_t{kQueries + 4 * kKeys} * kDim * 2 <= kLeastSharedBytes ? 2 : 1;
+  static constexpr int kStages = kDepth;
   static constexpr std::size_t kSharedBytes =
       std::size_t{kQueries + 2 * kStages * kKeys} * kPitch * 2;
 };
@@ -263,11 +262,14 @@ ASSAY_DEVICE void FoldScores(FragmentD (&scores)[C::kRowTiles][C::kKeys / 8], fl
 // are many of them: fewer are multiplied sooner than asked about.
 template <class C>
 ASSAY_DEVICE bool RescaleNeeded(const float (&rescale)[C::kRowTiles][2]) {
-  if constexpr (C::kDim <= 64) return true;
-  bool needed = false;
-  ASSAY_UNROLL
-  for (int r = 0; r < 2 * C::kRowTiles; ++r) needed = needed || rescale[r / 2][r % 2] != 1.0F;
-  return Ballot(needed) != 0;
+  if constexpr (C::kDim <= 64) {
+    return true;
+  } else {
+    bool needed = false;
+    ASSAY_UNROLL
+    for (int r = 0; r < 2 * C::kRowTiles; ++r) needed = needed || rescale[r / 2][r % 2] != 1.0F;
+    return Ballot(needed) != 0;
+  }
 }
 
 // Sets the scores of keys that are not seen to −inf. `visible` is the number of keys of this block
@@ -438,22 +440,31 @@ ErrorCode LaunchCut(const AttentionJob& a, Stream stream) {
 }
 
 template <int kDim>
-using Padded = Cut<kDim, 8>;
+using TwoStages = Cut<kDim, 8, 2>;
 template <int kDim>
-using Dense = Cut<kDim, 0>;
+using Padded = Cut<kDim, 8, 1>;
+template <int kDim>
+using Dense = Cut<kDim, 0, 1>;
 
 template <class Store, class Format, int kDim>
 ErrorCode LaunchDim(const AttentionJob& a, Stream stream) {
   static_assert(Dense<kDim>::kSharedBytes <= kLeastSharedBytes);
+  // A multiprocessor has at least what one of its blocks may have.
+  constexpr std::size_t kTwoBlocks = 2 * TwoStages<kDim>::kSharedBytes;
   constexpr std::size_t kBytes = Padded<kDim>::kSharedBytes;
-  if constexpr (kBytes > kMostSharedBytes) {
+  if constexpr (kTwoBlocks <= kMostSharedBytes) {
+    if (a.shared_bytes >= static_cast<std::int64_t>(kTwoBlocks)) {
+      return LaunchCut<Store, Format, TwoStages<kDim>>(a, stream);
+    }
+  }
+  if constexpr (kBytes <= kLeastSharedBytes) {
+    return LaunchCut<Store, Format, Padded<kDim>>(a, stream);
+  } else if constexpr (kBytes > kMostSharedBytes) {
     return LaunchCut<Store, Format, Dense<kDim>>(a, stream);
-  } else if constexpr (kBytes > kLeastSharedBytes) {
+  } else {
     return a.shared_bytes < static_cast<std::int64_t>(kBytes)
                ? LaunchCut<Store, Format, Dense<kDim>>(a, stream)
                : LaunchCut<Store, Format, Padded<kDim>>(a, stream);
-  } else {
-    return LaunchCut<Store, Format, Padded<kDim>>(a, stream);
   }
 }
 

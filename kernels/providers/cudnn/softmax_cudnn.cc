@@ -48,7 +48,7 @@ class SoftmaxKernel final : public Kernel {
   }
   // In long rows the library stores exp(x − m) in the output's format, reads it back and divides by
   // the sum of what was not rounded. Rows of 257 are rounded once; every 16-bit element of rows of
-  // 2,048 and 4,096 has the bits of two roundings (cuDNN 9.19, an H100).
+  // 2,048 and 4,096 has the bits of two roundings (cuDNN 9.19; an H100).
   double intermediate_roundoff() const override {
     return Info(format_).storage_bits == 16 ? Info(format_).unit_roundoff : 0.0;
   }

@@ -84,6 +84,40 @@ TEST(SoftmaxReference, RowsSumToOneAndLargeScoresHold) {
   }
 }
 
+// A kernel that stores its exponentials in fp16, reads them back and divides. Most of these lie
+// below fp16's normal numbers. With the declaration every element is within its bound, and without
+// it some is not.
+TEST(SoftmaxReference, ExponentialsHeldInAFormatLoseItsSteps) {
+  constexpr DType kHalf = DType::kF16;
+  const Case c = MakeCase(SoftmaxProblem{.rows = 4, .cols = 500}, kHalf);
+  Plan plan = PlanOf(c);
+  const Tensors tensors(plan, [](int, std::int64_t i) {
+    return Quantise(
+        -static_cast<double>(i % 500 * 7 % 500) * 0.036 * static_cast<double>(1 + i / 500 % 4),
+        kHalf);
+  });
+  const double once = PlainReference(SoftmaxOp(), c, plan, tensors).allowance[0];
+  plan.intermediate_roundoff = Info(kHalf).unit_roundoff;
+  const PlainResult plain = PlainReference(SoftmaxOp(), c, plan, tensors);
+  const OutputRounding rounding = OutputRoundingOf(kHalf);
+  std::size_t outside = 0;
+  for (std::size_t row = 0; row < 4; ++row) {
+    const double l = 1 / plain.value[row * 500];  // the first element is the largest
+    const double steps = Info(kHalf).min_subnormal / 2 / l;
+    if (row == 0) {
+      EXPECT_NEAR(plain.allowance[0] - once, 0x1p-11 / l + steps, 1e-6 / l);
+    }
+    for (std::size_t i = row * 500; i < (row + 1) * 500; ++i) {
+      const double r = plain.value[i];
+      const double got = Quantise(Quantise(r * l, kHalf) / l, kHalf);
+      EXPECT_LE(std::abs(got - r), TBound(rounding, r, plain.allowance[i])) << i;
+      const double relative = plain.allowance[i] - r * 0x1p-11 - steps;
+      outside += std::abs(got - r) > TBound(rounding, r, relative) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(outside, 10u);
+}
+
 TEST(SoftmaxReference, NonFiniteRowsFollowIeee) {
   const Case c = MakeCase(SoftmaxProblem{.rows = 5, .cols = 11}, DType::kF32);
   const PlainResult fast = ExpectFastIsPlain(c, [](int, std::int64_t i) {

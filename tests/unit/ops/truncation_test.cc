@@ -11,6 +11,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/op.h"
 #include "tests/unit/ops/tensors.h"
 
@@ -170,6 +171,25 @@ TEST(Truncation, OperatorsFollowTheDeclaration) {
     EXPECT_GT(plan.proven_factor * wide, kappa * own);
     EXPECT_GT(op.Residuals(c, plan).gain_floor, floor);
   }
+}
+
+// The scores of an attention are products, so a unit that cuts off makes all of them smaller by one
+// factor. Other units have the general floor of eight roundings.
+TEST(Truncation, MakesTheScoresOfAnAttentionSmaller) {
+  AttentionProblem attention;
+  attention.heads = 1;
+  attention.seq = 8;
+  attention.dim = 64;
+  const Case c = MakeCase(attention, DType::kF16);
+  const Op& op = AttentionOp();
+  Plan plan = PlanOf(c);
+  EXPECT_EQ(op.Residuals(c, plan).direction_floor, 0);
+  op.HoldTo(c, AccumulatorOf(c.dtype, kUnknown), plan);
+  const double cut = TruncatedGain(64, plan.accumulator.truncation);
+  EXPECT_DOUBLE_EQ(cut, 1.5 * 0x1p-23 * 65 / 2 * (1 + 1.0 / 4));
+  EXPECT_DOUBLE_EQ(op.Residuals(c, plan).direction_floor, 8 * 0x1p-24 + cut);
+  EXPECT_LT(op.Residuals(c, plan).direction_floor, 1e-5) << "an error of the scale is still found";
+  EXPECT_EQ(TruncatedGain(64, {}), 0);
 }
 
 }  // namespace
