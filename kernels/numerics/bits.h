@@ -1,7 +1,8 @@
 // Counts bits, on host and device. GPU sources take these in place of <bit>: nvcc 13.0 compiles
 // libstdc++'s std::popcount, std::countl_zero, std::bit_width and their like on 64 bits, and
-// std::gcd, to nothing that computes, without a word, because they call functions of the host
-// (`--expt-relaxed-constexpr` lets them pass). std::bit_cast is right.
+// std::countr_zero and std::gcd on 32 bits as well, to nothing that computes, without a word,
+// because they call functions of the host (`--expt-relaxed-constexpr` lets them pass).
+// std::bit_cast is right.
 //
 // std-only. T is unsigned, of 32 or 64 bits.
 #ifndef ASSAY_KERNELS_NUMERICS_BITS_H_
