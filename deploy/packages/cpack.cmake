@@ -1,5 +1,6 @@
 # `cpack` in a build folder makes the .deb, whose libraries are the distribution's, and the
-# .tar.gz, which carries its own.
+# .tar.gz, which carries its own. The backend for AMD's cards is a package and an archive of its
+# own.
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/assayd.toml DESTINATION /etc/assay COMPONENT debian EXCLUDE_FROM_ALL)
 
 set(CPACK_PACKAGE_NAME assay)

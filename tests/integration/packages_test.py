@@ -213,11 +213,16 @@ class Packages(unittest.TestCase):
             self.assertIn("assay", root.run("getent", "passwd", "assay").stdout)
 
     def test_tree_on_the_next_debian(self):
-        archive = next(p for p in cpack("TGZ", "0.0.1", self.folder("tgz")) if p.endswith(".tar.gz"))
+        archives = [p for p in cpack("TGZ", "0.0.1", self.folder("tgz")) if p.endswith(".tar.gz")]
+        (tree,) = (p for p in archives if not p.endswith("-hip.tar.gz"))
         suite = {"bookworm": "trixie"}.get(codename(), codename())
         root = Root(self.folder("next"), suite)
         os.makedirs(root.path("/srv/moved"))
-        subprocess.run(["tar", "-xzf", archive, "-C", root.path("/srv/moved"), "--strip-components=1"], check=True)
+
+        def unpack(archive):
+            subprocess.run(["tar", "-xzf", archive, "-C", root.path("/srv/moved"), "--strip-components=1"], check=True)
+
+        unpack(tree)
         self.check_works(root, "/srv/moved")
 
         with self.subTest("nothing but the C and C++ libraries is taken from the machine"):
@@ -233,6 +238,15 @@ class Packages(unittest.TestCase):
                              if not re.match(r"lib(dnnl|openblas)\.", f))
             print(f"the tree without oneDNN and OpenBLAS: {total / 2**20:.1f} MiB", file=sys.stderr)
             self.assertLess(total, 60 * 2**20)
+
+        for hip in (p for p in archives if p.endswith("-hip.tar.gz")):
+            with self.subTest("the backend for AMD's cards is unpacked over it"):
+                library = root.path("/srv/moved/lib/assay/libassay_hip.so")
+                self.assertFalse(os.path.exists(library))
+                unpack(hip)
+                print(f"the backend for AMD's cards: {os.path.getsize(library) / 2**20:.1f} MiB", file=sys.stderr)
+                self.assertLess(os.path.getsize(library), 20 * 2**20)
+                self.check_works(root, "/srv/moved")
 
 
 if __name__ == "__main__":
