@@ -221,7 +221,7 @@ def sanitizer_environment():
 LABELS = {"programs.unit": "unit", "programs.selftest": "selftest", "programs.emulator": "simt"}
 # What has to be built before a part can run.
 NEEDS = {"programs": "build", "integration": "build", "long": "build", "headers": "build", "clang-tidy": "build",
-         "judge_mutants": "build", "scorecard": "build", "packages": "release"}
+         "judge_mutants": "build", "scorecard": "build", "packages": "release", "installed": "release"}
 PROCESSORS = ("-j", str(os.cpu_count() or 1))
 PARTS = {
     "format": lambda run: run.check("format", "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.cc", "*.cu")),
@@ -239,6 +239,8 @@ PARTS = {
     "release": lambda run: run.build("release"),
     "packages": lambda run: run.check("packages", "env", "ASSAY_BUILD=build/release", sys.executable,
                                       "tests/integration/packages_test.py"),
+    "installed": lambda run: run.check("installed", "env", "ASSAY_BUILD=build/release", sys.executable,
+                                       "tests/integration/installed_test.py"),
     "fuzz": lambda run: run.build("fuzz", "fuzz") and run.check("fuzz", "tests/fuzz/run"),
     "asan": lambda run: run.build("asan", "asan_tests") and run.ctest("asan", "asan", "-L", "^(unit|simt)$", *PROCESSORS),
     "tsan": lambda run: run.build("tsan", "tsan_tests") and run.ctest("tsan", "tsan", "-L", "^tsan$"),
@@ -307,7 +309,7 @@ def main():
     run = Run(rows)
     for part in dict.fromkeys(row.part for row in rows):
         print(f"\n== {part} ({run.seconds():.0f} s)", flush=True)
-        if part == "packages" and "release" not in run.built:
+        if NEEDS.get(part) == "release" and "release" not in run.built:
             run.totals.fail(part, "there is no release tree to pack")
             continue
         if run.seconds() > run.limit:

@@ -65,7 +65,7 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
   const std::string flag = word.substr(0, word.find('='));
   std::string path;
   for (const CLI::App* at = Innermost(app); at != nullptr; at = at->get_parent()) {
-    path = at->get_name() + (path.empty() ? "" : " " + path);
+    path = path.empty() ? at->get_name() : absl::StrCat(at->get_name(), " ", path);
   }
   return absl::StrCat(word.starts_with("-") ? "unknown option " : "unknown word ", "\"", flag, "\"",
                       DidYouMean(flag, known), " (", path, " --help)");

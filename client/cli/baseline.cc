@@ -223,7 +223,7 @@ ExitCode Compare(const Context& context, const std::string& baseline, const std:
   v1::CompareBaselinesResponse response;
   v1::Baseline was, is;
   const ExitCode code = OnAny(context, [&](Connection& connection) {
-    const grpc::Status status = Ask(connection, &Stub::CompareBaselines, request, &response);
+    grpc::Status status = Ask(connection, &Stub::CompareBaselines, request, &response);
     if (!status.ok()) return status;
     // What is said of versions adorns the comparison; without it, it is still one.
     if (!FetchBaseline(connection, request.baseline(), &was).ok()) was.Clear();

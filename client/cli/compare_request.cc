@@ -25,8 +25,9 @@ class Problems {
   template <class T>
   bool Take(absl::StatusOr<T> value, T& out) {
     Add(value.status());
-    if (value.ok()) out = *std::move(value);
-    return value.ok();
+    if (!value.ok()) return false;
+    out = *std::move(value);
+    return true;
   }
   bool none() const { return lines_.empty(); }
   absl::Status Status() const {
@@ -58,9 +59,7 @@ class Preparation {
     return std::find(options_.given.begin(), options_.given.end(), flag) != options_.given.end();
   }
   const std::string& Text(const char* flag) const { return options_.own.at(flag); }
-  void Refuse(std::string message) {
-    problems_.Add(absl::InvalidArgumentError(std::move(message)));
-  }
+  void Refuse(std::string_view message) { problems_.Add(absl::InvalidArgumentError(message)); }
 
   // A number of the rule: not NaN, not negative, finite.
   void Tolerance(const char* flag, void (v1::CompareHeader::*set)(double)) {

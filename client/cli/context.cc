@@ -39,7 +39,7 @@ absl::StatusOr<Format> Context::ChosenFormat() const {
 
 absl::StatusOr<Format> Context::ChosenFormat(std::string_view what,
                                              const std::vector<std::string_view>& known) const {
-  const auto format = ChosenFormat();
+  auto format = ChosenFormat();
   if (!format.ok()) return format;
   std::vector<std::string> words;
   for (const std::string_view word : known) {

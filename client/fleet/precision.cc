@@ -33,6 +33,7 @@ std::vector<Rows> GroupsOf(const Fleet& fleet) {
     if (std::tuple(!row.failed, row.rms) > std::tuple(!kept->failed, kept->rms)) kept = &row;
   }
   std::vector<Rows> list;
+  list.reserve(groups.size());
   for (auto& [key, rows] : groups) list.push_back(std::move(rows));
   return list;
 }

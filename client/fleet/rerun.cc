@@ -176,7 +176,7 @@ class Siblings {
     }
     for (std::uint32_t i = 0; i < fleet_.devices.size(); ++i) {
       if (i == device || accused_.contains(i) || fleet_.devices[i].model != of.model) continue;
-      if (const Place place = PlaceOf(i); place.node != nullptr) return place;
+      if (Place place = PlaceOf(i); place.node != nullptr) return place;
     }
     return {};
   }

@@ -84,7 +84,7 @@ grpc::Status CompareTensors(Connection& connection, const v1::CompareHeader& hea
   }
   if (!lost.ok()) context.TryCancel();
   if (open) writer->WritesDone();
-  const grpc::Status status = writer->Finish();
+  grpc::Status status = writer->Finish();
   // What the daemon refused is what there is to say, whatever else went wrong.
   if (lost.ok() || status.error_code() != grpc::StatusCode::CANCELLED) return status;
   return {grpc::StatusCode::DATA_LOSS, std::string(lost.message())};

@@ -29,7 +29,7 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
   request.set_request_id(NewRequestId());
   const absl::Time give_up = absl::Now() + options.reconnect;
   for (bool first = true;; first = false) {
-    const grpc::Status status = FirstCall(connection, [&] {
+    grpc::Status status = FirstCall(connection, [&] {
       grpc::ClientContext context;
       SetDeadline(context);
       return connection.stub().CreateJob(&context, request, job);

@@ -138,9 +138,8 @@ constexpr double TruncationFactor(std::int64_t k, const TruncatingUnit& t) {
   double kept = 1;  // 2^-f
   for (int bit = 0; bit < t.further_bits; ++bit) kept /= 2;
   // A last block that is not full is cut off as a full one.
-  const double blocks =
-      static_cast<double>((static_cast<std::int64_t>(length) + t.block - 1) / t.block);
-  return blocks * (1 + (block + 1) * kept) * t.roundoff / 2;
+  const std::int64_t blocks = (static_cast<std::int64_t>(length) + t.block - 1) / t.block;
+  return static_cast<double>(blocks) * (1 + (block + 1) * kept) * t.roundoff / 2;
 }
 
 // The same factors for an accumulator that adds blocks: a sum of k products has ⌈k/block⌉

@@ -23,8 +23,8 @@ struct SampledProducts {
     std::string_view name;       // of the operand: "a"
     std::vector<double> values;  // [vectors, terms]
 
-    const double* vector(std::int64_t number, std::int64_t terms) const {
-      return values.data() + number * terms;
+    const double* vector(std::int64_t number, std::int64_t length) const {
+      return values.data() + number * length;
     }
   };
   struct Element {

@@ -264,6 +264,7 @@ class Reader {
       const std::vector<FieldError> errors = Check(so_far);
       if (!errors.empty()) {
         std::vector<std::string> lines;
+        lines.reserve(errors.size());
         for (const FieldError& e : errors) {
           lines.emplace_back(At(table).Error(Cat(e.field, ": ", e.message)).message());
         }

@@ -115,6 +115,7 @@ class Group {
     }
     const std::vector<std::size_t> going = Going();
     std::vector<std::vector<TensorView>> inputs;
+    inputs.reserve(going.size());
     for (const std::size_t i : going) inputs.push_back(members_[i].run->inputs());
     observer_.Turn(kAllTogether);
     observer_.Enter(Phase::kFill);
@@ -132,6 +133,7 @@ class Group {
     if (lost_) return false;
     const std::vector<std::size_t> going = Going();
     std::vector<CompareRequest> requests;
+    requests.reserve(going.size());
     for (const std::size_t i : going) requests.push_back(members_[i].run->Asked());
     observer_.Turn(kAllTogether);
     observer_.Enter(Phase::kCompare);

@@ -30,6 +30,7 @@ std::string Quoted(std::string_view text) { return Cat("\"", text, "\""); }
 template <class Texts>
 std::string List(const Texts& texts) {
   std::vector<std::string> quoted;
+  quoted.reserve(std::size(texts));
   for (const std::string& text : texts) quoted.push_back(Quoted(text));
   return Cat("{", Join(quoted, ", "), "}");
 }

@@ -82,7 +82,7 @@ std::string BytesOf(const std::string& path) {
 
 absl::Status CheckFile(const std::string& path, const std::string& file_name) {
   const std::string bytes = BytesOf(path);
-  const absl::Status status = CheckLibrary(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  absl::Status status = CheckLibrary(std::as_bytes(std::span(bytes.data(), bytes.size())));
   if (status.ok()) return status;
   return BadRequestError({{"kernel", Cat(file_name, ": ", status.message())}});
 }

@@ -58,7 +58,7 @@ absl::Status BackupStore(const std::string& folder, std::atomic<bool>& stop,
     (*database)->EndWhen(&stop);
     absl::StatusOr<Statement> into = (*database)->Prepare("VACUUM INTO ?1");
     if (!into.ok()) return into.status();
-    const absl::Status copied = into->BindText(1, path).Run();
+    absl::Status copied = into->BindText(1, path).Run();
     if (absl::IsCancelled(copied)) {
       return absl::UnavailableError("the daemon ends, and the copy of its store is not finished");
     }

@@ -21,7 +21,7 @@ absl::StatusOr<std::shared_ptr<Library>> Shared(std::weak_ptr<Library>& held,
   return loaded;
 }
 
-std::string FromEnvironment(const char* name, std::string otherwise) {
+std::string FromEnvironment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == 0 ? otherwise : value;
 }

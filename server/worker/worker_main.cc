@@ -221,4 +221,5 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace assay::server
 
+// NOLINTNEXTLINE(bugprone-exception-escape): a worker that ends so is a result of its case
 int main(int argc, char** argv) { return assay::server::Main(argc, argv); }

@@ -58,8 +58,8 @@ void WithFloatForm(DType in, DType out, const Run& run) {
     if (out == DType::kBF16) return run(coded_or_half, BF16());
     return run(coded_or_half, float());
   };
-  switch (in) {  // NOLINT(bugprone-branch-clone): the types differ
-    case DType::kF64:
+  switch (in) {
+    case DType::kF64:  // NOLINT(bugprone-branch-clone): the types differ
       return run(double(), double());
     case DType::kF32:
     case DType::kTF32:

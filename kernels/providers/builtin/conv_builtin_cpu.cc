@@ -292,9 +292,9 @@ internal::ConvShape ShapeOf(const ConvProblem& p) {
   s.nhwc = p.layout == "nhwc";
   s.input = s.kernel = s.output = s.stride = s.dilation = {1, 1, 1};
   s.padding = {0, 0, 0};
-  const int missing = 3 - p.spatial();
+  const auto missing = static_cast<std::size_t>(3 - p.spatial());
   for (int d = 0; d < p.spatial(); ++d) {
-    const auto to = static_cast<std::size_t>(missing + d);
+    const std::size_t to = missing + static_cast<std::size_t>(d);
     s.input[to] = p.input[static_cast<std::size_t>(d)];
     s.kernel[to] = p.kernel[static_cast<std::size_t>(d)];
     s.output[to] = p.Output(d);

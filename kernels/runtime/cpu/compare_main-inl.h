@@ -230,8 +230,9 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
     min_expected = hn::Min(min_expected, magnitude);
     min_e = hn::Min(min_e, e);
   };
-  // Elements in each digest word. Words and elements alternate, so that the memory is never idle.
-  constexpr std::int64_t kWord = sizeof(double) / sizeof(Element<kStorage>);
+  // Elements in each digest word, which has 8 bytes. Words and elements alternate, so that the
+  // memory is never idle.
+  constexpr std::int64_t kWord = 8 / sizeof(Element<kStorage>);
   std::int64_t i = 0;
   if (raw != nullptr) {
     LaneDigest digest(first_word);
