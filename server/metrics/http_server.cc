@@ -4,7 +4,10 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -18,6 +21,36 @@ constexpr std::size_t kThreads = 4;
 constexpr int kReadSeconds = 1;
 constexpr int kWriteSeconds = 5;
 constexpr std::size_t kRequestBytes = 8192;
+
+// Threads with a bounded queue. While it is full, the port accepts no connection. So connections
+// that never send a request cannot take the daemon's file descriptors.
+class BoundedPool final : public httplib::ThreadPool {
+ public:
+  BoundedPool() : ThreadPool(kThreads) {}
+
+  void enqueue(std::function<void()> serve) override {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return waiting_ < kMostWaiting; });
+      ++waiting_;
+    }
+    ThreadPool::enqueue([this, serve = std::move(serve)] {
+      {
+        const std::lock_guard lock(mutex_);
+        --waiting_;
+      }
+      changed_.notify_one();
+      serve();
+    });
+  }
+
+ private:
+  static constexpr int kMostWaiting = 64;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;  // connections that no thread serves yet
+};
 
 class Server final : public MetricsServer {
  public:
@@ -38,7 +71,7 @@ class Server final : public MetricsServer {
 
   absl::Status Start() {
     if (!http_->is_valid()) return absl::UnavailableError("cannot set up TLS");
-    http_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    http_->new_task_queue = [] { return new BoundedPool; };
     // Without SO_REUSEPORT, which the library would set. A second daemon on the port must get an
     // error and not half of the scrapes.
     http_->set_socket_options([](int fd) {

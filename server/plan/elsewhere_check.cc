@@ -4,6 +4,7 @@
 
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/job_events.h"
 #include "server/plan/spec_check.h"
 
 namespace assay::server {
@@ -38,6 +39,11 @@ v1::JobSpec SpecElsewhere(const v1::ExternalJob& job, std::vector<FieldError>& e
     if (there) errors.push_back({Cat("spec.", field), std::string(why)});
   };
   CheckPositive("launch_deadline", job.has_launch_deadline(), job.launch_deadline(), errors);
+  if (job.has_launch_deadline() && ToDuration(job.launch_deadline()) > kMostLaunchDeadline) {
+    errors.push_back({"launch_deadline",
+                      Cat("must be at most ", absl::FormatDuration(kMostLaunchDeadline), ", got ",
+                          absl::FormatDuration(ToDuration(job.launch_deadline())))});
+  }
   refuse(!spec.has_cases(), "cases", "is required: a caller's function takes listed cases only");
   refuse(!OnlyValidates(spec.mode()), "mode", kNoTimes);
   refuse(spec.resume(), "resume", "must be false: the function is gone when the daemon is");

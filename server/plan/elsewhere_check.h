@@ -4,10 +4,14 @@
 
 #include <vector>
 
+#include "absl/time/time.h"
 #include "assay/v1/external.pb.h"
 #include "kernels/ops/field.h"
 
 namespace assay::server {
+
+// The longest launch_deadline. A caller that does not answer holds the device for so long.
+inline constexpr absl::Duration kMostLaunchDeadline = absl::Seconds(1800);
 
 // The job's spec with the provider "external" in each case. Appends to `errors` every field that
 // such a job cannot have, with its path in ValidateExternalRequest. If there are errors, the spec

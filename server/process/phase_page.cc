@@ -1,5 +1,6 @@
 #include "server/process/phase_page.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,10 +43,12 @@ v1::Phase PhaseOf(std::uint32_t phase) {
 }
 
 absl::StatusOr<int> MakePhasePageFd() {
-  const int fd = memfd_create("assay-phase", MFD_CLOEXEC);
+  const int fd = memfd_create("assay-phase", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return absl::ErrnoToStatus(errno, "memfd_create");
-  if (ftruncate(fd, sizeof(PhasePage)) != 0) {
-    const absl::Status error = absl::ErrnoToStatus(errno, "ftruncate of the phase page");
+  // Its size stays. If a worker made it smaller, the daemon would die of its next look at it.
+  if (ftruncate(fd, sizeof(PhasePage)) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    const absl::Status error = absl::ErrnoToStatus(errno, "size and seals of the phase page");
     close(fd);
     return error;
   }

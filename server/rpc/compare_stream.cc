@@ -40,6 +40,7 @@ std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseRes
   const std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
   stream->self_ = stream;
   if (stream->options_.refuse.ok()) {
+    stream->ExpectHeader();
     stream->Begin();
   } else {
     stream->Finished(stream->options_.refuse);
@@ -47,9 +48,19 @@ std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseRes
   return stream;
 }
 
+void CompareStream::ExpectHeader() {
+  late_header_.Set(
+      absl::ToChronoTime(absl::Now() + options_.upload.base), [weak = weak_from_this()](bool rang) {
+        const std::shared_ptr<CompareStream> late = weak.lock();
+        if (!rang || late == nullptr || late->first_seen_.exchange(true)) return;
+        late->Finished(absl::DeadlineExceededError(Cat(
+            "the header did not come within ", absl::FormatDuration(late->options_.upload.base))));
+      });
+}
+
 void CompareStream::OnReadDone(bool ok) {
   // This stands before the next read starts, because that read may end on another thread at once.
-  const bool first = !std::exchange(first_seen_, true);
+  const bool first = !first_seen_.exchange(true);
   PieceReader::OnReadDone(ok);
   if (first) OnFirst();
 }
@@ -170,6 +181,7 @@ void CompareStream::OnCancel() {
 }
 
 void CompareStream::OnDone() {
+  late_header_.Cancel();
   std::shared_ptr<CompareStream> self;
   grpc::Status status;
   {

@@ -3,8 +3,10 @@
 #ifndef ASSAY_SERVER_RPC_COMPARE_STREAM_H_
 #define ASSAY_SERVER_RPC_COMPARE_STREAM_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -60,6 +62,8 @@ class CompareStream final : public OpenStream,
   CompareStream(Options options, v1::CaseResult* response)
       : options_(std::move(options)), response_(response) {}
 
+  // Ends the call if the first message does not come in time.
+  void ExpectHeader();
   // Called when the first message has come, or when none will come.
   void OnFirst();
   absl::Status Accept(const v1::CompareTensorsRequest& first);
@@ -75,8 +79,9 @@ class CompareStream final : public OpenStream,
 
   const Options options_;
   v1::CaseResult* const response_;
-  std::shared_ptr<CompareStream> self_;  // until OnDone
-  bool first_seen_ = false;              // used by the read callbacks, which come one by one
+  std::shared_ptr<CompareStream> self_;   // until OnDone
+  std::atomic<bool> first_seen_ = false;  // the first message has come, or none will
+  grpc::Alarm late_header_;
   v1::CompareHeader header_;
   absl::Duration limit_;
   CaseExecutor* device_ = nullptr;

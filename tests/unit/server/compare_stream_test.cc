@@ -353,6 +353,11 @@ TEST_F(CompareRpc, AnUploadThatTricklesEnds) {
   ASSERT_TRUE(silent.Write(Header()));
   status = silent.writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+
+  Call without_header(*stub_);
+  status = without_header.writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_message(), "the header did not come within 200ms");
 }
 
 TEST_F(CompareRpc, AClientThatGoesIsNoticed) {

@@ -16,6 +16,7 @@
 #include "server/base/config.h"
 #include "server/base/wire.h"
 #include "server/baselines/baseline_times.h"
+#include "server/plan/elsewhere_check.h"
 #include "server/plan/selftest.h"
 #include "server/plan/spec_check.h"
 #include "server/rpc/compare_stream.h"
@@ -240,6 +241,14 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfRequests() {
       {"CompareHeader.inputs tensors", UpTo(kMostInputs)},
       {"CompareHeader.split_k default", Is(1)},
       {"TensorChunk.data bytes", UpTo(kMostPieceBytes)},
+      {"ExternalJob.launch_deadline seconds",
+       [](double n) {
+         v1::ExternalJob job;
+         job.mutable_launch_deadline()->set_seconds(static_cast<std::int64_t>(n));
+         std::vector<FieldError> errors;
+         SpecElsewhere(job, errors);
+         return !Names(errors, "launch_deadline");
+       }},
       {"KernelHeader.file_name bytes", UpTo(kMostKernelNameBytes)},
       {"KernelHeader.launch bytes", UpTo(kMostLaunchBytes)},
       {"KernelHeader.entry bytes", UpTo(kMostEntryBytes)},

@@ -658,6 +658,34 @@ TEST_F(MetricsTest, ScrapersThatSayNothingDoNotStopTheOthers) {
   for (const int fd : silent) close(fd);
 }
 
+// A connection that no thread serves yet waits outside of the daemon once too many do.
+TEST_F(MetricsTest, ConnectionsThatSayNothingDoNotTakeTheDescriptors) {
+  const auto open_files = [] {
+    const auto files = std::filesystem::directory_iterator("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  auto server = StartMetricsServer(*metrics_, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  constexpr int kClients = 300;
+  const auto before = open_files();
+  std::vector<int> silent;
+  for (int i = 0; i < kClients; ++i) {
+    silent.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>((*server)->port()));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connect(silent.back(), reinterpret_cast<sockaddr*>(&at), sizeof at);
+  }
+  auto most = open_files();
+  for (int i = 0; i < 50; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    most = std::max(most, open_files());
+  }
+  EXPECT_LT(most - before - kClients, 100);
+  for (const int fd : silent) close(fd);
+}
+
 TEST_F(MetricsTest, ThePortServesTlsAndAsksForTheClientsCertificate) {
   const TestAuthority authority;
   const PemPair own = authority.Issue(1);

@@ -20,6 +20,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "server/base/finding.h"
 #include "server/process/output_pump.h"
+#include "server/process/phase_page.h"
 #include "server/process/process.h"
 #include "tests/unit/server/supervisor_fixture.h"
 
@@ -91,6 +92,18 @@ v1::Finding Died(v1::Reason reason, v1::Phase phase) {
   v1::Finding finding = MakeFinding(reason, "");
   SetPhase(phase, finding);
   return finding;
+}
+
+// The daemon reads the page while the worker has it, too.
+TEST(PhasePageFd, AWorkerCannotTakeThePageAway) {
+  const absl::StatusOr<int> fd = MakePhasePageFd();
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  EXPECT_NE(ftruncate(*fd, 0), 0);
+  PhasePage* const page = MapPhasePage(*fd);
+  ASSERT_NE(page, nullptr);
+  EXPECT_EQ(page->phase.load(), 0U);
+  UnmapPhasePage(page);
+  close(*fd);
 }
 
 // Whoever is at work when the time is up is to blame.
