@@ -187,3 +187,18 @@ def test_torch_tensors(assay):
     assert (result.dtype, result.out_dtype) == ("bf16", "bf16")
     with pytest.raises(package.Mismatch, match="--actual-dtype bf16.*--inputs-dtype bf16"):
         assay.assert_close(torch.softmax(half.float() * 1.1, -1).bfloat16(), op="softmax", inputs=half)
+
+
+def test_a_folder_that_cannot_be_written_hides_no_verdict(assay, tmp_path):
+    a, b = np.ones((4, 8), "f4"), np.ones((8, 4), "f4")
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(package.Mismatch, match="The files could not be saved: .*file"):
+        assay.assert_close(2 * (a @ b), op="gemm", inputs=(a, b), save_to=tmp_path / "file")
+
+
+def test_a_refusal_names_the_caller_s_keyword(assay):
+    x, w = np.ones((1, 8, 8, 5), "f4"), np.ones((4, 3, 3, 3), "f4")
+    with pytest.raises(package.InvalidArgument) as caught:
+        assay.assert_close(np.ones((1, 4, 6, 3), "f4"), op="conv", inputs=(x, w))
+    assert str(caught.value).startswith("inputs[1].shape: w must be [4,4,3,3]")
+    assert caught.value.violations[0].field == "header.inputs[1].shape"

@@ -146,7 +146,7 @@ def test_what_a_function_raises_is_the_cause(client):
 
     report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=[8, 9], held_out=0, client=client)
     assert [(r.verdict, r.reason, r.findings[0].blame) for r in report] == [("ERROR", "crash", "kernel")] * 2
-    with pytest.raises(assay.NotJudged, match="the function raised KeyError: 'the tile'") as caught:
+    with pytest.raises(assay.NotJudged, match=r"the function raised KeyError \(test_validate.py:\d+\): 'the tile'") as caught:
         report.raise_on_failure()
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -491,6 +491,15 @@ def test_a_function_may_reshape_its_own_arrays(client):
         return planted_functions.softmax(x.reshape(4, 9))
 
     assert assay.validate(flat, op="softmax", dtype="fp32", rows=4, cols=9, held_out=0, client=client)
+
+
+def test_a_function_made_for_its_extents_is_asked_for_no_others(client):
+    def norm(x):
+        assert x.shape == (3, 40)
+        d = x - x.mean(-1, keepdims=True, dtype=np.float64)
+        return (d / np.sqrt((d ** 2).mean(-1, keepdims=True) + 1e-5)).astype(F)
+
+    assert assay.validate(norm, op="layer_norm", dtype="fp32", rows=3, cols=40, held_out=0, client=client)
 
 
 def test_one_static_buffer_that_changes_is_found(client):

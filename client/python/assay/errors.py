@@ -18,6 +18,8 @@ from ._wire import error_details_pb2, status_pb2
 
 _DETAILS = "grpc-status-details-bin"
 _DOMAIN = "assay"
+# What stands before a keyword of the caller's in the daemon's name of a field.
+_REQUEST = re.compile(r"^header\.(operation\.(\w+\.)?)?")
 _INDEX = re.compile(r"(?<=cases)\[\d+\]")
 
 
@@ -35,7 +37,12 @@ class Violation:
     reason: str = ""  # UPPER_SNAKE_CASE, may be empty
 
     def __str__(self) -> str:
-        return visible(f"{self.field}: {self.description}" if self.field else self.description)
+        return visible(f"{self.keyword}: {self.description}" if self.field else self.description)
+
+    @property
+    def keyword(self) -> str:
+        """The field as the caller named it: "m"."""
+        return _REQUEST.sub("", self.field)
 
 
 class Error(Exception):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import os
 import sys
+import traceback
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
@@ -188,6 +190,17 @@ def _keywords(fn: Callable[..., Any]) -> tuple[frozenset[str], bool]:
     return only, any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in parameters)
 
 
+def _place(error: BaseException, fn: Callable[..., Any]) -> str:
+    """Where the caller's code raised: " (kernel.py:12)". The deepest frame in the function's own file, else the deepest
+    of all but the package's."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if os.path.dirname(os.path.abspath(f.filename)) != here]
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    own = [f for f in frames if code is not None and f.filename == code.co_filename]
+    at = (own or frames)[-1:]
+    return f" ({os.path.basename(at[0].filename)}:{at[0].lineno})" if at else ""
+
+
 class Function:
     """The user's function.
 
@@ -225,7 +238,8 @@ class Function:
         except Exception as error:  # whatever the user's code raises
             self.raised = self.raised or error
             kernel.restore()
-            return Outcome(RAISED, f"the function raised {type(error).__name__}: {error}"[:_MOST_TEXT])
+            said = f"the function raised {type(error).__name__}{_place(error, self._fn)}: {error}"
+            return Outcome(RAISED, said[:_MOST_TEXT])
         outside = damage_of(guarded)
         if outside:
             kernel.restore()

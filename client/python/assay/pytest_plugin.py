@@ -97,6 +97,8 @@ def assay(request: pytest.FixtureRequest, assay_client: Client) -> Iterator[Assa
 
     marker = request.node.get_closest_marker("assay")
     folder = request.config.getoption("--assay-save")
+    if marker and marker.args:
+        pytest.fail(f"the marker assay takes keywords, such as device=…; got {marker.args[0]!r}", pytrace=False)
     assay_client.defaults = dict(marker.kwargs) if marker else {}
     assay_client.on_result = record
     assay_client.save_to = folder and os.path.join(folder, re.sub(r"[^\w.-]+", "_", request.node.nodeid))

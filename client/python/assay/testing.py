@@ -39,8 +39,15 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     if result.passed:
         return result
     folder = asked.save_to if save_to is None else os.fspath(save_to)
-    paths = _save(comparison, folder) if folder else _names(comparison)
-    text = explain(comparison, result, repro(comparison, result, paths, asked.flags), bool(folder))
+    not_saved = "" if folder else ("The files are not saved; assert_close(…, save_to=FOLDER) or pytest --assay-save "
+                                   "FOLDER saves them.")
+    paths = _names(comparison)
+    if folder:
+        try:
+            paths = _save(comparison, folder)
+        except OSError as error:  # the verdict is what counts
+            not_saved = f"The files could not be saved: {error}"
+    text = explain(comparison, result, repro(comparison, result, paths, asked.flags), not_saved)
     if result.verdict == "FAILED":
         raise Mismatch(text, result)
     raise NotJudged(text, result)
@@ -85,8 +92,9 @@ def _beyond(element: Element) -> str:
     return f", {error / element.bound:.4g} times its bound"
 
 
-def explain(comparison: Comparison, result: CaseResult, command: str, saved: bool) -> str:
-    """What the daemon found, for people: verdict, findings, elements, numbers, and how to go on."""
+def explain(comparison: Comparison, result: CaseResult, command: str, not_saved: str) -> str:
+    """What the daemon found, for people: verdict, findings, elements, numbers, and how to go on. `not_saved` says why
+    the files of `command` are not there; empty if they are."""
     judged = result.verdict == "FAILED"
     reason = f" ({result.reason})" if result.reason else ""
     lines = [f"{title(comparison, result)}: {result.verdict or 'no verdict'}{reason}"]
@@ -94,9 +102,8 @@ def explain(comparison: Comparison, result: CaseResult, command: str, saved: boo
         lines.append(_line("", "This is no pass: nothing is proven of the array."))
     lines += _found(result)
     lines.append(_line("repeat", command))
-    if not saved:
-        lines.append(_line("", "The files are not saved; assert_close(…, save_to=FOLDER) or pytest --assay-save "
-                               "FOLDER saves them."))
+    if not_saved:
+        lines.append(_line("", not_saved))
     return visible("\n".join(lines))
 
 

@@ -52,9 +52,9 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
               The error bound follows from accumulations=, the number of terms that are summed for an element. It is
               proven if reference_fn returns a pair: the output, and the sum of the magnitudes of each element's terms.
               Or give atol= and rtol=
-    launch_deadline  the longest time for one call of fn. Default: the daemon's. The daemon then ends the job. A call of fn
-              that never returns is yours to interrupt: this function returns after fn has. Such calls do not count
-              towards the deadline of a case
+    launch_deadline  the longest time for one call of fn, at most half an hour. Default: the daemon's. The daemon then
+              ends the job. A call of fn that never returns is yours to interrupt: this function returns after fn has.
+              Such calls do not count towards the deadline of a case
 
     Returns the report whatever the verdict is; Report.raise_on_failure raises.
     """
