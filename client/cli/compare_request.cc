@@ -59,7 +59,7 @@ class Preparation {
     return std::find(options_.given.begin(), options_.given.end(), flag) != options_.given.end();
   }
   const std::string& Text(const char* flag) const { return options_.own.at(flag); }
-  void Refuse(std::string_view message) { problems_.Add(absl::InvalidArgumentError(message)); }
+  void Refuse(const std::string& message) { problems_.Add(absl::InvalidArgumentError(message)); }
 
   // A number of the rule: not NaN, not negative, finite.
   void Tolerance(const char* flag, void (v1::CompareHeader::*set)(double)) {

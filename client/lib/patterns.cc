@@ -19,7 +19,7 @@ constexpr PatternHelp kPatterns[] = {
     {"row-vary", "row-vary[:step], step * (row mod 64)"},
     {"col-vary", "col-vary[:step], step * (column mod 64)"},
     {"extremes", "extremes:value[:jitter], ±value + jitter*normal"},
-    {"one-large", "one-large:value in column 0, rest 0"},
+    {"one-large", "one-large:value[:column], column -1 is the last, rest 0"},
     {"large-small", "large-small:value, +value and -value in columns 0 and 1, rest normal"},
     {"all-inf", "all +Inf"},
     {"all-neg-inf", "all -Inf"},

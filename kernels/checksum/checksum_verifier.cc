@@ -127,7 +127,9 @@ absl::StatusOr<ChecksumVerifier::Samples> ChecksumVerifier::Sample(const TensorV
         std::max(r.max_abs_expected, std::isfinite(value[i]) ? std::abs(value[i]) : 0.0);
     if (!std::isfinite(actual) || !std::isfinite(rounded)) {
       const bool may_overflow = std::abs(value[i]) + proven >= Info(t).max_finite;
-      if (!SameClass(actual, rounded) && !(may_overflow && !std::isnan(actual))) {
+      const bool overflow_is_nan = !Info(t).has_inf;
+      if (!SameClass(actual, rounded) &&
+          !(may_overflow && (!std::isnan(actual) || overflow_is_nan))) {
         ++r.class_mismatches;
         samples.rejected.push_back(at[i]);
       }

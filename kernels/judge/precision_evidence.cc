@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -40,6 +41,7 @@ absl::StatusOr<std::vector<double>> ValuesAt(Device& device, const TensorView& v
 struct Sample {
   Narrowing narrowing;
   double order_factor = 1;
+  bool has_orders = false;  // order_factor is measured
 };
 
 // Whether a format narrower than the inputs' can be told. 8-bit inputs have no narrower one, and
@@ -58,7 +60,10 @@ absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
       s.op.Samples(s.c, s.plan, s.c.seed.value_or(1), NarrowingSamples(s.plan.accumulations));
   const std::optional<SampledProducts> products = s.op.Products(s.c, s.plan, s.inputs, at);
   if (!products) return sample;
-  if (s.received) sample.order_factor = EmulateOrders(*products, s.plan.output.dtype).factor;
+  if (s.received) {
+    sample.order_factor = EmulateOrders(*products, s.plan.output.dtype).factor;
+    sample.has_orders = true;
+  }
   if (!MayBeNarrowed(s.c.dtype)) return sample;
   absl::StatusOr<std::vector<double>> output = ValuesAt(s.device, s.output, at);
   if (!output.ok()) return output.status();
@@ -117,8 +122,13 @@ absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& s) {
   const double rms = std::sqrt(sums->sum_squared / static_cast<double>(sums->count));
   const absl::StatusOr<Sample> sample = TakeSample(s, rms);
   if (!sample.ok()) return sample.status();
-  const PrecisionGate gate =
+  PrecisionGate gate =
       s.received ? GateOfReceived(s.c, sample->order_factor) : GateOfGenerated(model);
+  // Received terms may repeat, and then their roundings do. By how much that raises a statistic,
+  // a sample of orders tells. Without it, nothing of sums is certain but what a row shares.
+  if (s.received && !sample->has_orders && !model.rows && s.plan.accumulations > 1) {
+    gate.fails = std::numeric_limits<double>::infinity();
+  }
   PrecisionReading reading = ReadPrecision(model, s.plan, *sums, gate);
   AddNarrowing(sample->narrowing, reading);
   return reading;

@@ -119,6 +119,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
     e.reference_bound = plan.exact ? UnroundedError(e) : e.bound;
     e.most_allowance = kAllowanceSlack * allowance_here[i] + 1e-300;
     e.may_overflow = std::abs(value[i]) + e.bound >= format.max_finite;
+    e.overflows_to_nan = !format.has_inf;
   }
   RecheckRequest request;
   request.output = output;

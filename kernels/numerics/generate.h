@@ -237,7 +237,7 @@ ASSAY_HOST_DEVICE inline double PlacedValue(const Pattern& p, std::int64_t index
     case PatternKind::kColVary:
       return p.a * static_cast<double>(col % kVaryPeriod);
     case PatternKind::kOneLarge:
-      return col == 0 ? p.a : 0.0;
+      return col == LargeColumn(p, cols) ? p.a : 0.0;
     case PatternKind::kAllInf:
       return HUGE_VAL;
     case PatternKind::kAllNegInf:

@@ -37,7 +37,8 @@ constexpr std::array kPatterns = {
     PatternInfo{kColVary, "col-vary", 1, 0.1, 0, "col-vary[:step], step * (column mod 64)", false},
     PatternInfo{kExtremes, "extremes", 2, 80, 1, "extremes:value[:jitter], ±value + jitter*normal",
                 true},
-    PatternInfo{kOneLarge, "one-large", 1, 1000, 0, "one-large:value in column 0, rest 0", false},
+    PatternInfo{kOneLarge, "one-large", 2, 1000, 0,
+                "one-large:value[:column], column -1 is the last, rest 0", false},
     PatternInfo{kLargeSmall, "large-small", 1, 1000, 0,
                 "large-small:value, +value and -value in columns 0 and 1, rest normal", false},
     PatternInfo{kAllInf, "all-inf", 0, 0, 0, "all +Inf", false},
@@ -136,6 +137,11 @@ std::string ParameterFault(const Pattern& p) {
       if (outside(p.b, 1, static_cast<double>(kMaxSequentialPeriod)) || std::trunc(p.b) != p.b) {
         return "period = " + Shortest(p.b) + " must be a whole number from 1 to " +
                std::to_string(kMaxSequentialPeriod);
+      }
+      break;
+    case kOneLarge:
+      if (outside(p.b, -2147483648.0, 2147483647.0) || std::trunc(p.b) != p.b) {
+        return "column = " + Shortest(p.b) + " must be a whole number in [-2147483648, 2147483647]";
       }
       break;
     case kConstant:

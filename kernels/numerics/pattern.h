@@ -35,7 +35,7 @@ enum class PatternKind : std::uint8_t {
   kRowVary,       // row-vary[:step]                default 0.1: step * (row mod 64)
   kColVary,       // col-vary[:step]                default 0.1: step * (col mod 64)
   kExtremes,      // extremes:value[:jitter]        default 80, 1: ±value + jitter * normal
-  kOneLarge,      // one-large:value                default 1000: in column 0 of every row, rest 0
+  kOneLarge,      // one-large:value[:column]       default 1000, 0; column -1 is the last; rest 0
   kLargeSmall,    // large-small:value              default 1000: +value, -value, rest normal
   kAllInf,        // all-inf
   kAllNegInf,     // all-neg-inf
@@ -62,6 +62,12 @@ struct Pattern {
 
   friend bool operator==(const Pattern&, const Pattern&) = default;
 };
+
+// The column of `one-large` in rows of `cols`. Beyond the row there is none.
+constexpr std::int64_t LargeColumn(const Pattern& p, std::int64_t cols) {
+  const auto column = static_cast<std::int64_t>(p.b);
+  return column < 0 ? cols + column : column;
+}
 
 inline constexpr double kSequentialUnit = 1024;  // elements; `sequential` grows by `step` over them
 // The longest period of `sequential` [elements].

@@ -142,12 +142,23 @@ ASSAY_HOST_DEVICE inline Judgement JudgeElement(const CompareRule& rule, std::ui
   j.bound_proven = rule.exact ? 0.0 : std::fma(rule.proven_factor, e, rounding);
 
   j.class_ok = j.actual_class == j.expected_class;
-  if (!j.class_ok && !rule.exact && IsFinite(r) && magnitude - j.bound <= rule.overflow &&
-      magnitude + j.bound >= rule.overflow) {
-    const bool actual_finite = j.actual_class == ValueClass::kFinite;
-    const bool expected_finite = j.expected_class == ValueClass::kFinite;
-    j.class_ok = (actual_finite && !expected_finite) ||
-                 (expected_finite && IsOverflowOf(rule, j.actual_class, r < 0));
+  if (!j.class_ok && !rule.exact && IsFinite(r)) {
+    const bool probable = rule.gate == Gate::kBoundProbable;
+    if (j.actual_class == ValueClass::kFinite) {
+      j.class_ok = magnitude - (probable ? j.bound : j.bound_proven) <= rule.overflow;
+    } else if (j.expected_class == ValueClass::kFinite) {
+      // Arithmetic may carry a result over the threshold, but its last rounding may not: 65504, to
+      // within nothing, does not become Inf. Past the largest finite number the conversion decides
+      // (one to 8 bits saturates or does not).
+      double reach = (probable ? rule.e_factor : rule.proven_factor) * e;
+      // Another tensor's values are rounded already: a tolerance reaches an ulp further, at most.
+      double tolerance = 0;
+      if (rule.gate == Gate::kAllClose) tolerance = std::fma(rule.rtol, magnitude, rule.atol);
+      if (rule.gate == Gate::kUlp) tolerance = rule.max_ulp * rule.max_ulp_size;
+      reach = LargerOf(reach, tolerance < rule.max_ulp_size ? tolerance : rule.max_ulp_size);
+      j.class_ok = IsOverflowOf(rule, j.actual_class, r < 0) &&
+                   (magnitude > rule.max_finite || magnitude + reach >= rule.overflow);
+    }
   }
   j.pair = j.class_ok && j.actual_class == ValueClass::kFinite;
   j.error = j.pair ? Magnitude(j.actual - j.expected) : 0.0;

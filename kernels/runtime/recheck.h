@@ -22,13 +22,14 @@ namespace assay {
 
 // The host's values of an element.
 struct HostElement {
-  std::int64_t index = -1;     // logical
-  double value = 0;            // r
-  double rounded = 0;          // r in the output's format
-  double bound = 0;            // T, proven; 0 if results are exact
-  double most_allowance = 0;   // the largest allowance that the device may have
-  bool may_overflow = false;   // |r| + T reaches the format's largest number
-  double reference_bound = 0;  // how far the device's reference may be from r
+  std::int64_t index = -1;        // logical
+  double value = 0;               // r
+  double rounded = 0;             // r in the output's format
+  double bound = 0;               // T, proven; 0 if results are exact
+  double most_allowance = 0;      // the largest allowance that the device may have
+  bool may_overflow = false;      // |r| + T reaches the format's largest number
+  double reference_bound = 0;     // how far the device's reference may be from r
+  bool overflows_to_nan = false;  // the format has no infinities
 };
 
 struct RecheckRequest {

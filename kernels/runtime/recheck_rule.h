@@ -31,7 +31,8 @@ ASSAY_HOST_DEVICE inline Disagreement DisagreementOf(const HostElement& host,
   const double o = device.output;
   const bool accepted = IsFinite(o) && IsFinite(host.rounded)
                             ? Magnitude(o - (exact ? host.rounded : host.value)) <= host.bound
-                            : ClassOf(o) == ClassOf(host.rounded) || (host.may_overflow && o == o);
+                            : ClassOf(o) == ClassOf(host.rounded) ||
+                                  (host.may_overflow && (o == o || host.overflows_to_nan));
   return accepted ? Disagreement::kNone : Disagreement::kOutput;
 }
 

@@ -51,7 +51,8 @@ bool CaseRun::Verify() {
 }
 
 bool CaseRun::Conclude() {
-  return Take(GiveVerdict()) && Take(LaunchAgain()) && Take(ExamineOutcome());
+  return Take(GiveVerdict()) && Take(JudgeOtherPoison()) && Take(LaunchAgain()) &&
+         Take(ExamineOutcome());
 }
 
 CaseOutcome CaseRun::Finish() {
@@ -141,6 +142,11 @@ End CaseRun::LaunchAgain() {
     if (End end = WarmLaunches()) return end;
   }
   if (End end = launcher_.RestoreInputs()) return end;
+  return JudgeLast();
+}
+
+// Judges the output that lies there now, after another one had its verdict.
+End CaseRun::JudgeLast() {
   if (End end = CompareLast()) return end;
   const Verdict first = outcome_.verdict;
   std::vector<Finding> findings = outcome_.findings;
@@ -264,9 +270,20 @@ End CaseRun::FindUnwritten() {
   outcome_.unwritten = other->unwritten;
   if (!other->differs) return std::nullopt;
   outcome_.deterministic = false;
+  other_output_ = std::move(other->output);
   // Where agreement was asked for, this launch is one of those that must agree.
   if (case_.repeats > 1) ++variants_;
   return std::nullopt;
+}
+
+// The launch on the other poison, if it gave another output than the one that was judged.
+End CaseRun::JudgeOtherPoison() {
+  const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
+  if (other_output_.empty() || wrong) return std::nullopt;
+  if (absl::Status status = launcher_.PutOutput(other_output_); !status.ok()) {
+    return EndedBy(status, case_.provider);
+  }
+  return JudgeLast();
 }
 
 const RegeneratedInputs& CaseRun::Host() {
@@ -441,6 +458,10 @@ End CaseRun::GiveVerdict() {
   outcome_.verdict = judgement.verdict;
   outcome_.findings = std::move(judgement.findings);
   outcome_.bias_z = judgement.bias_z;
+  if (outcome_.verdict == Verdict::kPassed && !doubts_.empty()) {
+    outcome_.verdict = Verdict::kInconclusive;
+    outcome_.findings = doubts_;
+  }
   if (timed_ && outcome_.bench->clock_failed && outcome_.verdict == Verdict::kPassed) {
     outcome_.verdict = Verdict::kInconclusive;
     outcome_.findings = {

@@ -101,6 +101,7 @@ class CaseRun {
   End VerifyHere();
   void JudgeTimes();
   End FindUnwritten();
+  End JudgeOtherPoison();
   End VerifyByChecksum();
   End Reference();
   End CompareOutput();
@@ -114,6 +115,7 @@ class CaseRun {
   // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in.
   End DoubtIfNarrow(Judgement& judgement);
   End LaunchAgain();
+  End JudgeLast();
   void TimedBesideOthers();
   End ExamineOutcome();
   void RunProbes();
@@ -151,6 +153,8 @@ class CaseRun {
   bool timed_ = false;           // the benchmark's samples are in
   int launches_ = 1;
   int variants_ = 1;
+  std::vector<unsigned char> other_output_;  // of a launch on the other poison that differed
+  std::vector<Finding> doubts_;              // of launches on other draws
   std::string deviation_;
   bool stale_ = false;          // a launch gave another draw's output
   bool wrong_on_draw_ = false;  // a launch on some draw was judged wrong: the case ends with it

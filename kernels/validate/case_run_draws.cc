@@ -66,6 +66,7 @@ class CaseRun::Draws final : public TimedLaunches {
                                 outcome.precision, outcome.criteria, outcome.bias_z,
                                 outcome.unwritten, run_.gating_, run_.checksum_findings_);
     const bool flushed = run_.flushed_;
+    std::vector<Finding> doubts = std::exchange(run_.doubts_, {});  // this draw has its own
     if (!outcome.unwritten) outcome.unwritten = 0;
     run_.stale_ = other;  // if it is wrong
     if (End end = run_.VerifyHere()) return EndWith(std::move(*end));
@@ -77,6 +78,12 @@ class CaseRun::Draws final : public TimedLaunches {
     }
     rotation_.Accept();
     run_.stale_ = false;
+    // A doubt about data that the kernel could not foresee is one about the kernel.
+    if (doubts.empty() && outcome.verdict == Verdict::kInconclusive) {
+      doubts = outcome.findings;
+      for (Finding& f : doubts) f.message += "; on data that the kernel could not foresee";
+    }
+    run_.doubts_ = std::move(doubts);
     outcome.verdict = verdict;
     run_.flushed_ = flushed;
     std::tie(outcome.compare, outcome.findings, outcome.checksum, outcome.bench, outcome.precision,

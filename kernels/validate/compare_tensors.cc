@@ -332,10 +332,10 @@ class Comparing final : public TensorComparison {
       Append(&finding.message, "; the tolerance is that of ", std::max<std::int64_t>(k, 1),
              k > 1 ? " products an element" : " product an element");
       if (k > 0) continue;
-      Append(&finding.message, ", as --accumulations does not say how many");
+      Append(&finding.message, ", as accumulations does not say how many");
       outcome_.next_step =
-          "the tolerance is that of 1 product an element: where each is a sum of K products, say "
-          "--accumulations K";
+          "the tolerance is that of 1 product an element: where each is a sum of K products, set "
+          "accumulations to K";
     }
   }
 

@@ -234,7 +234,24 @@ absl::StatusOr<OtherPoison> Launcher::LaunchOnOtherPoison() {
     other.unwritten += unwritten ? 1 : 0;
     other.differs = other.differs || (a != b && !unwritten);
   }
+  if (other.differs) other.output = std::move(with_second);
   return other;
+}
+
+absl::Status Launcher::PutOutput(std::span<const unsigned char> dense) {
+  const Extents& e = output_.extents;
+  const auto to = static_cast<unsigned char*>(output_.data);
+  if (e.dense()) {
+    return device_.FromHost(dense.data(), static_cast<std::int64_t>(dense.size()), to);
+  }
+  const std::int64_t row_bytes = StorageBytes(output_.dtype, e.cols);
+  for (std::int64_t row = 0; row < e.batch * e.rows; ++row) {
+    const std::int64_t at = row / e.rows * e.batch_stride + row % e.rows * e.ld;
+    absl::Status status = device_.FromHost(dense.data() + row * row_bytes, row_bytes,
+                                           to + StorageBytes(output_.dtype, at));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 End Launcher::RestoreInputs() {

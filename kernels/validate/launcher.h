@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ namespace assay {
 
 // What a launch on the second poison tells of the one on the first.
 struct OtherPoison {
-  std::int64_t unwritten = 0;  // elements that hold either
-  bool differs = false;        // elements that both wrote, and not alike
+  std::int64_t unwritten = 0;         // elements that hold either
+  bool differs = false;               // elements that both wrote, and not alike
+  std::vector<unsigned char> output;  // if so: the output of this launch, dense
 };
 
 class Launcher {
@@ -79,6 +81,8 @@ class Launcher {
   // verify, that of another). Equal outputs of the two prove that no element is unwritten;
   // only otherwise are they read. Uses the buffer for the reference, not filled yet.
   absl::StatusOr<OtherPoison> LaunchOnOtherPoison();
+  // Writes OtherPoison::output over the output.
+  absl::Status PutOutput(std::span<const unsigned char> dense);
 
   // Counts what launches wrote outside their operands since it was counted last; finds inputs
   // the kernel wrote into and fills them again, so that nothing is judged against what it

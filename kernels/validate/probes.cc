@@ -146,7 +146,13 @@ class Prober {
                     Info(output).max_finite};
     request.at = probe.same_elements;
     absl::StatusOr<KeptElements> kept = device_.KeepElements(request);
-    if (kept.ok()) kept_ = *std::move(kept);
+    if (kept.ok()) {
+      kept_ = *std::move(kept);
+    } else if (!absl::IsUnimplemented(kept.status())) {  // one that cannot look says nothing
+      report_.findings.push_back(
+          {Reason::kFault, Cat("elements of the output: ", kept.status().message())});
+      report_.verdict = Verdict::kError;
+    }
   }
 
   End RunOne(const KernelProbe& probe, ProbeOutcome& outcome) {

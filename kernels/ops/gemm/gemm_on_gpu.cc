@@ -38,8 +38,7 @@ gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const Tenso
   g.input = c.dtype;
   g.output = plan.output.dtype;
   g.epilogue = MakeGemmEpilogue(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
-  const FormatInfo& o = Info(plan.output.dtype);
-  if (!o.is_integer && o.storage_bits <= 8) g.largest = o.max_finite;
+  g.largest = SaturatesTo(plan.output.dtype);
   g.value = out.value;
   g.allowance = plan.exact ? nullptr : out.allowance;
   g.epilogue.steps = OutputStepsOf(plan.output.dtype);

@@ -35,10 +35,10 @@ std::vector<std::int64_t> Axes(const Extents& e) {
 
 // What a saturating conversion leaves of values on their way to an 8-bit float.
 void Saturate(DType output, std::span<double> values) {
-  const FormatInfo& f = Info(output);
-  if (f.is_integer || f.storage_bits > 8) return;
+  const double most = SaturatesTo(output);
+  if (most == 0) return;
   for (double& v : values) {
-    if (std::abs(v) > f.max_finite) v = std::copysign(f.max_finite, v);  // NaN stays
+    if (std::abs(v) > most) v = std::copysign(most, v);  // NaN stays
   }
 }
 

@@ -1,6 +1,8 @@
 #include "kernels/ops/gemm/gemm_reference.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "kernels/ops/common/dot.h"
@@ -79,6 +81,12 @@ std::vector<double> ReadColumns(const GemmProblem& problem, const HostInputs& in
 }
 
 }  // namespace
+
+double SaturatesTo(DType output) {
+  const FormatInfo& f = Info(output);
+  if (f.is_integer || f.storage_bits > 8) return 0;
+  return std::nextafter(f.max_finite, std::numeric_limits<double>::infinity());
+}
 
 GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals,
                               const Accumulator& accumulator) {

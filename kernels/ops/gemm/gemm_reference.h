@@ -30,6 +30,11 @@
 
 namespace assay {
 
+// The most that an 8-bit float output's saturating conversion leaves of a value: just above the
+// format's largest number, so that a value that was beyond the format stays beyond it. There the
+// result of a conversion that does not saturate is right, too. 0: the output does not saturate.
+double SaturatesTo(DType output);
+
 // accumulator: of MakeProductBound; everything but S is fp32's.
 GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals,
                               const Accumulator& accumulator = {});

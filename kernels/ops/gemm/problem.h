@@ -7,8 +7,8 @@
 // d [batch, m, n]; leading dimensions may exceed the extents. channel_scale and bias
 // are fp32, fp64 where A is; c has the output's format. An 8-bit float output
 // saturates: infinities and values beyond the format become its largest finite number
-// (OCP OFP8 1.0, 5.2.2); where the error bound reaches past that number the
-// non-saturating result is accepted too.
+// (OCP OFP8 1.0, 5.2.2); where the value, to within the arithmetic's error, is beyond the
+// format, the non-saturating result is accepted too.
 // Activations: relu max(x, 0), NaN stays NaN; gelu x·Φ(x) = x/2·(1 + erf(x/√2));
 // gelu_tanh x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))) (Hendrycks and Gimpel 2016).
 // FLOPs: 2·batch·m·n·k. Accumulations: k.

@@ -165,6 +165,12 @@ class OfLayerNorm final : public Diagnostics {
           "is left out or is not the one asked for, or their squares underflow in 16 bits",
           "add eps to the variance, in FP32, before the reciprocal square root"};
     }
+    if (name == "last-column") {
+      return Reading{
+          "rows come out wrong where only the last column is not 0 (last-column): it is left out "
+          "of a row's sum",
+          "have every loop over a row end behind its last column"};
+    }
     return std::nullopt;
   }
 

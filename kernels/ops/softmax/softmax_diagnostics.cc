@@ -75,7 +75,20 @@ class OfSoftmax final : public Diagnostics {
 
   std::optional<Reading> FailedProbe(std::string_view name,
                                      const ElementSample* first) const override {
-    return name == "shift" ? ScoresOverflow(name, first) : std::nullopt;
+    if (name == "shift") return ScoresOverflow(name, first);
+    if (name == "rows-apart") {
+      return Reading{
+          "rows whose values are far from those of other rows come out wrong (rows-apart): the "
+          "maximum that is subtracted is not the row's own, or it is taken over another axis",
+          "take the maximum of each row for itself, along the axis that is summed over"};
+    }
+    if (name == "last-column") {
+      return Reading{
+          "rows come out wrong where the last column is by far the largest (last-column): it is "
+          "left out of the row's maximum or of its sum",
+          "have both loops over a row end behind its last column"};
+    }
+    return std::nullopt;
   }
 
   std::vector<Suspect> Suspects(const Scene& scene) const override {

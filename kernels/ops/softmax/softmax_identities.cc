@@ -1,6 +1,7 @@
 #include "kernels/ops/softmax/softmax_identities.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/numerics/bound.h"
 #include "kernels/ops/common/load.h"
@@ -11,6 +12,12 @@
 #include "kernels/ops/softmax/softmax_reference.h"
 
 namespace assay {
+namespace {
+
+constexpr std::int64_t kRows = 16;  // enough for a probe of a row's arithmetic
+
+}  // namespace
+
 std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
                                        std::span<const TensorView> inputs, const TensorView& output,
                                        const ReferenceBuffers& reference) {
@@ -35,7 +42,22 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c) {
   const double integers = 2 / Info(c.dtype).machine_epsilon;
   const double shift = std::min(c.dtype == DType::kF64 ? 1000.0 : 120.0, integers - kSpread);
   const Pattern data = {PatternKind::kIntegers, shift - kSpread, shift + kSpread};
-  return {{"shift", ProbeCase(c, c.problem, ToString(data), /*exact=*/false)}};
+  // The maximum must be that of the row, and of the whole row: a factor exp(far) off, nothing is
+  // left, or everything overflows. Each row of the one holds one value, far from the others'; of
+  // the other only the last column counts.
+  const double far = c.dtype == DType::kF64 ? 1000.0 : 200.0;
+  const Pattern apart = {PatternKind::kRowVary, -far, 0};
+  const Pattern last = {PatternKind::kOneLarge, far, -1};
+  SoftmaxProblem few = std::get<SoftmaxProblem>(c.problem);
+  // A user's kernel may be made for its extents.
+  const bool ours = c.kernel_file.empty() && c.elsewhere == nullptr;
+  if (ours && few.rows > kRows) few.rows = kRows;
+  KernelProbe rows = {"rows-apart", ProbeCase(c, few, ToString(apart), /*exact=*/false)};
+  if (few.rows == 1) rows.skipped = "there is one row";
+  // The diagnosis goes by the last that fails: whoever subtracts no maximum fails all.
+  return {std::move(rows),
+          {"last-column", ProbeCase(c, few, ToString(last), /*exact=*/false)},
+          {"shift", ProbeCase(c, c.problem, ToString(data), /*exact=*/false)}};
 }
 
 }  // namespace assay

@@ -20,6 +20,8 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 
 // "shift": integers from c − 8 to c + 8, whose softmax is that of -8 to 8. c is so large
 // that exp of the inputs themselves overflows, where the format holds such integers.
+// "rows-apart": each row holds one value, 200 (fp64: 1000) below that of the row before it.
+// "last-column": 0, and 200 (fp64: 1000) in the last column.
 std::vector<KernelProbe> SoftmaxProbes(const Case& c);
 
 }  // namespace assay

@@ -155,6 +155,8 @@ Rows HiddenLayerNormTable() {
       Row("layer_norm", "merge-without-means-8192", kF32Only, "structure", LayerNorm(8, 8192),
           "the variances of two halves are added without the distance of their means")
           .OnData("normal:1:10"),
+      Row("layer_norm", "dropped-last-16384", k16Bit, "bound", LayerNorm(2, 16384),
+          "the last of 16,384 elements is not summed; 16 bits hide it on random data"),
       Row("layer_norm", "dropped-last-1024", kF32Only, "bound", LayerNorm(16, 1024),
           "the last of 1,024 elements is not in mean and variance"),
   };

@@ -24,7 +24,7 @@ enum class Defect : std::uint8_t {
   kZeroOutput,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 14> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 15> kDefects = {{
     {"one-pass-variance", Defect::kOnePassVariance},
     {"negative-variance", Defect::kNegativeVariance},
     {"sum-in-16-bits", Defect::kSumInFp16},
@@ -38,6 +38,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 14> kDefects = {{
     {"one-pass-variance-8192", Defect::kOnePassVariance},
     {"merge-without-means-8192", Defect::kMergeWithoutMeans},
     {"dropped-last-1024", Defect::kDroppedLast},
+    {"dropped-last-16384", Defect::kDroppedLast},
     {"zero-output", Defect::kZeroOutput},
 }};
 

@@ -15,6 +15,8 @@ namespace {
 
 enum class Defect : std::uint8_t {
   kNoMax,
+  kMaxOfAllRows,
+  kShortMax,
   kSumInFp16,
   kSumInBf16,
   kUnderflowTail,
@@ -27,8 +29,10 @@ enum class Defect : std::uint8_t {
   kNanInTail,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 16> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 18> kDefects = {{
     {"no-max", Defect::kNoMax},
+    {"max-of-all-rows", Defect::kMaxOfAllRows},
+    {"short-max", Defect::kShortMax},
     {"sum-in-16-bits", Defect::kSumInFp16},
     {"sum-in-bf16", Defect::kSumInBf16},
     {"underflow-tail", Defect::kUnderflowTail},
@@ -88,12 +92,24 @@ class SoftmaxKernel : public Kernel {
     for (std::size_t c = 0; c < e.size(); ++c) {
       e[c] = static_cast<float>(Get(x, 0, r, static_cast<std::int64_t>(c)));
     }
-    const float max = Is(Defect::kNoMax) ? 0.0F : *std::max_element(e.begin(), e.end());
+    const float max = Largest(x, e);
     for (float& v : e) {
       v = Exp(v - max);
       if (Is(Defect::kUnderflowTail)) v = Fp16Flushed(v);
     }
     return e;
+  }
+
+  // What is subtracted from a row.
+  float Largest(const TensorView& x, const std::vector<float>& row) const {
+    if (Is(Defect::kNoMax)) return 0.0F;
+    if (Is(Defect::kMaxOfAllRows)) {
+      double largest = Get(x, 0);
+      for (std::int64_t i = 1; i < x.count(); ++i) largest = std::max(largest, Get(x, i));
+      return static_cast<float>(largest);
+    }
+    const bool without_last = Is(Defect::kShortMax) && row.size() > 1;
+    return *std::max_element(row.begin(), row.end() - (without_last ? 1 : 0));
   }
 
   float Exp(float v) const {

@@ -261,6 +261,10 @@ Rows SoftmaxRows() {
       Row("softmax", "no-max", kNarrow, "class", Softmax(4096),
           "exp of the inputs themselves, which overflows")
           .OnData("normal:100"),
+      Row("softmax", "max-of-all-rows", kNarrow, "bound", Softmax(64),
+          "the maximum of all rows is subtracted from each"),
+      Row("softmax", "short-max", kNarrow, "bound", Softmax(64),
+          "the last of 64 columns is not in the maximum"),
       Row("softmax", "sum-in-16-bits", kNarrow, "bound", Softmax(4096),
           "the sum of 4,096 exponentials is kept in fp16"),
       Row("softmax", "sum-in-bf16", kNarrow, "bound", Softmax(4096),

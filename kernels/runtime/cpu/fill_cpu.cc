@@ -26,10 +26,15 @@ class Placed {
     const auto code = [&](std::int64_t index, std::int64_t row, std::int64_t col) {
       return RoundForFill(PlacedValue(p, index, row, col, std::max<std::int64_t>(1, cols_)), dtype);
     };
-    // In every kind with a special place, (0, 0) is that place and (0, 1) is not.
+    // In every kind with a special place but kOneLarge, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
     if (IsUnits(kind_)) here_ = RoundForFill(1.0, dtype);
+    if (kind_ == PatternKind::kOneLarge) {
+      large_column_ = LargeColumn(p, cols_);
+      here_ = RoundForFill(p.a, dtype);
+      elsewhere_ = RoundForFill(0.0, dtype);
+    }
     if (kind_ == PatternKind::kSequential) {
       const auto period = static_cast<std::int64_t>(p.b);
       if (period > kLongestTable) return;
@@ -84,6 +89,7 @@ class Placed {
         place = row % cols_;
         break;
       case PatternKind::kOneLarge:
+        place = large_column_;
         break;
       case PatternKind::kCheckerboard:
         for (std::int64_t i = 0; i < n; ++i) {
@@ -136,6 +142,7 @@ class Placed {
   std::int64_t cols_;
   std::uint64_t here_ = 0;
   std::uint64_t elsewhere_ = 0;
+  std::int64_t large_column_ = 0;  // of kOneLarge
   std::vector<std::uint64_t> table_;
 };
 

@@ -43,6 +43,8 @@ TEST(Generate, PlacedKinds) {
   EXPECT_EQ(Take("row-vary:0.5", 3, 2), (V{0, 0, 0.5, 0.5, 1, 1}));
   EXPECT_EQ(Take("col-vary:0.5", 2, 3), (V{0, 0.5, 1, 0, 0.5, 1}));
   EXPECT_EQ(Take("one-large:7", 2, 2), (V{7, 0, 7, 0}));
+  EXPECT_EQ(Take("one-large:7:-1", 2, 2), (V{0, 7, 0, 7}));
+  EXPECT_EQ(Take("one-large:7:2", 2, 2), (V{0, 0, 0, 0}));
   EXPECT_EQ(Take("sequential:1024", 1, 1026)[1025], 1.0);  // period 1024
   EXPECT_EQ(Take("all-inf", 1, 1), (V{HUGE_VAL}));
   EXPECT_EQ(Take("all-neg-inf", 1, 1), (V{-HUGE_VAL}));

@@ -295,7 +295,7 @@ TEST(RowReference, KnowsWhereDeviationsMayDecide) {
   }
   EXPECT_FALSE(of(DType::kE4M3FN, "").gates);
   EXPECT_FALSE(of(DType::kF64, "").known);
-  EXPECT_EQ(of(DType::kF32, "").largest_rest, 1.5);
+  EXPECT_EQ(of(DType::kF32, "").largest_rest, 2.5);
 }
 
 TEST(CopyReference, IsTheInputInEveryFormat) {

@@ -112,7 +112,7 @@ TEST(Formats, EightBitOutputsSaturate) {
         const testing::Ran ran = testing::CaseRun(c, true).ran();
         ExpectRight(ran);
         if (std::string(pattern) == "normal:100") {
-          EXPECT_EQ(ran.compare.max_abs_expected, Info(in).max_finite);
+          EXPECT_DOUBLE_EQ(ran.compare.max_abs_expected, Info(in).max_finite);
         }
       }
     }

@@ -320,6 +320,36 @@ TEST(Compare, OverflowIsAcceptedOnBothSidesOnlyWhereTheBoundStraddlesIt) {
   EXPECT_EQ(Plain(data).class_mismatches, 3) << "Inf of the wrong sign";
 }
 
+// No arithmetic without an error makes an overflow of the largest finite number, or of one below.
+TEST(Compare, OverflowNeedsAnErrorThatReachesIt) {
+  for (const DType t : {DType::kF16, DType::kE4M3FN, DType::kE5M2}) {
+    const FormatInfo& f = Info(t);
+    const double threshold =
+        f.max_finite + std::ldexp(1.0, std::ilogb(f.max_finite) - f.mantissa_bits) / 2;
+    Data data(t, Extents::Dense(1, 1, 3));
+    const double overflow = f.has_inf ? kInf : kNaN;
+    for (std::int64_t i = 0; i < 3; ++i) {
+      data.R(i) = f.max_finite;
+      data.E(i) = 0;
+      data.Set(i, overflow);
+    }
+    EXPECT_EQ(Plain(data).class_mismatches, 3) << f.name;
+    data.E(1) = threshold - f.max_finite;
+    data.R(2) = std::nextafter(f.max_finite, kInf);  // a value that was beyond, saturated
+    EXPECT_EQ(Plain(data).class_mismatches, 1) << f.name;
+    EXPECT_EQ(Fast(data).class_mismatches, 1) << f.name;
+    EXPECT_EQ(Fast(data).worst.index, 0);
+    // Beside a user's own tensor, which is rounded already, a tolerance says how far.
+    for (const Gate gate : {Gate::kAllClose, Gate::kUlp}) {
+      CompareRequest received = data.request;
+      received.gate = gate;
+      received.rtol = f.unit_roundoff * 2;
+      received.max_ulp = 1;
+      EXPECT_EQ(ComparePlain(received)->class_mismatches, 0) << f.name;
+    }
+  }
+}
+
 TEST(Compare, UnwrittenElementsAreTheFirstPoisonAndNoKernelsNaN) {
   Data data(DType::kBF16, Extents::Dense(1, 1, 1000));
   for (std::int64_t i = 0; i < 1000; ++i) data.Set(i, 0.0);

@@ -139,8 +139,8 @@ TEST_F(CompareTensors, DerivedAllowsWhatTheFormatsDo) {
   const CaseOutcome failed = Done();
   EXPECT_EQ(failed.verdict, Verdict::kFailed) << "fp16's rounding is too coarse for fp32";
   EXPECT_THAT(failed.findings.front().message,
-              HasSubstr("that of 1 product an element, as --accumulations does not say how many"));
-  EXPECT_THAT(failed.next_step, HasSubstr("--accumulations K"));
+              HasSubstr("that of 1 product an element, as accumulations does not say how many"));
+  EXPECT_THAT(failed.next_step, HasSubstr("set accumulations to K"));
   c_.rule.accumulations = 2;
   EXPECT_THAT(Done().findings.front().message,
               ::testing::EndsWith("that of 2 products an element"));

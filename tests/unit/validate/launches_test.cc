@@ -108,6 +108,13 @@ TEST(Launches, TheSecondPoisonsLaunchMustAgreeToo) {
     if (++launches == 1) values[3] += 1;
   });
   EXPECT_EQ(first.verdict, Verdict::kFailed) << "the first is the one that is judged";
+
+  launches = 0;
+  const CaseOutcome second = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
+    if (++launches == 2) values[3] += 1;
+  });
+  EXPECT_EQ(second.verdict, Verdict::kFailed) << "and so is the one on the other poison";
+  EXPECT_EQ(second.deterministic, false);
   EXPECT_EQ(first.deterministic, false);
   EXPECT_EQ(RunDistorted(c, [](std::vector<double>&, const Plan&) {}).verdict, Verdict::kPassed);
 }

@@ -219,6 +219,8 @@ TEST_F(ProbesTest, RightSoftmaxesPass) {
   EXPECT_GT(passed_["range"], 10);
   EXPECT_GT(passed_["row-sums"], 10);
   EXPECT_GT(passed_["shift"], 10);
+  EXPECT_GT(passed_["rows-apart"], 10);
+  EXPECT_GT(passed_["last-column"], 10);
 }
 
 // Rows of one column, more rows than a probe has, eps that formats cannot show.
@@ -333,6 +335,9 @@ TEST_F(ProbesTest, TheProbeAloneCatchesWrongKernels) {
       {"attention", "no-max", "key-groups"},
       {"attention", "missing-rescale", "key-groups"},
       {"softmax", "no-max", "shift"},
+      {"softmax", "max-of-all-rows", "rows-apart"},
+      {"softmax", "short-max", "last-column"},
+      {"layer_norm", "dropped-last-16384", "last-column"},
       {"softmax", "sum-in-16-bits", "row-sums"},
       {"dequant_softmax", "no-max", "argmax"},
       {"dequant_softmax", "wrong-scale", "argmax"},
