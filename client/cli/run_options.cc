@@ -243,6 +243,14 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
   auto cases = Expand(op, given);
   problems.Add(cases.status());
   if (!cases.ok() || !reference.ok()) return;
+  if (!options.kernel.empty()) {
+    // What is said of the kernel is not said of those beside it.
+    for (v1::CaseSpec& one : *cases) {
+      if (one.provider().starts_with(kKernelToCome)) continue;
+      one.clear_operand_roundoff();
+      one.clear_flushes_subnormals();
+    }
+  }
   if (*reference) {
     const std::string own = (*reference)->provider.empty() ? kKernelToCome : (*reference)->provider;
     for (v1::CaseSpec& one : *cases) one.set_reference(own);

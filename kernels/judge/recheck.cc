@@ -63,6 +63,23 @@ class InputsAndOutput final : public HostInputs {
   std::span<const double> output_;
 };
 
+// Finds the elements of which their bounds say nothing.
+void FindUnproven(const std::vector<double>& value, const std::vector<double>& allowance,
+                  Recheck& result) {
+  double mean = 0;  // of the magnitudes
+  for (const double v : value) {
+    if (std::isfinite(v)) mean += std::abs(v) / static_cast<double>(value.size());
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (!std::isfinite(value[i])) continue;  // judged by class
+    const double magnitude = std::abs(value[i]);
+    if (!std::isfinite(allowance[i])) ++result.unbounded;
+    if (magnitude > 0 && !(allowance[i] < std::max(magnitude, mean))) {
+      result.unproven += magnitude / mean / static_cast<double>(value.size());
+    }
+  }
+}
+
 // The host's r and E of the elements.
 absl::Status ReferenceOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
                              const TensorView& output, const HostInputs& inputs,
@@ -134,6 +151,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
 
   Recheck result;
   result.elements = static_cast<std::int64_t>(n);
+  if (!plan.exact) FindUnproven(value, allowance_here, result);
   if (findings->disagreements == 0) return result;
   const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
   result.fault = absl::StrFormat(

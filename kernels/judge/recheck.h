@@ -22,6 +22,10 @@ inline constexpr std::int64_t kRecheckSamples = 1024;
 
 struct Recheck {
   std::int64_t elements = 0;
+  std::int64_t unbounded = 0;  // elements whose bound is infinite: any number would do
+  // The share, by magnitude, of elements whose probabilistic bound is as large as they are and as
+  // all of them are on average.
+  double unproven = 0;
   std::string fault;  // not empty: how host and device disagree
 };
 

@@ -27,6 +27,9 @@ constexpr std::int64_t kBiasSamples = 256;
 // outputs are not legitimately sparse.
 constexpr double kMostlyZero = 0.99;
 
+// Share of the results, by magnitude, that the error bound may say nothing of.
+constexpr double kMostUnproven = 0.5;
+
 struct Bias {
   double mean = 0;    // [ulp]
   double spread = 0;  // standard deviation of the sample [ulp]
@@ -363,6 +366,21 @@ class Jury {
     }
   }
 
+  // As plan_.vacuous, but of the data and not of the problem.
+  void BoundSaysLittle() {
+    if (e_.unbounded > 0) {
+      Add(Verdict::kInconclusive, Reason::kSuspect,
+          Cat("at ", Grouped(e_.unbounded), " of ", Grouped(e_.rechecked),
+              " sampled elements the terms overflow FP64, and the error bound with them: any "
+              "number holds it"));
+    } else if (e_.received && e_.unproven > kMostUnproven) {
+      // Data that were drawn here have exact probes beside them.
+      Add(Verdict::kInconclusive, Reason::kSuspect,
+          Cat("the error bound is as large as the results, for ", SharePercent(e_.unproven),
+              " of them by magnitude: holding it proves little"));
+    }
+  }
+
   // A pass that proves nothing is none.
   void Proof() {
     if (r_.count == 0) {
@@ -391,6 +409,7 @@ class Jury {
           Cat(plan_.elementwise ? "" : Cat("sums of ", Grouped(plan_.accumulations), " terms: "),
               "the error bound is so wide that holding it proves little"));
     }
+    if (BoundGates() && !plan_.vacuous) BoundSaysLittle();
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
     if (r_.zero_count == r_.count) {
       Add(Verdict::kInconclusive, Reason::kZeros,

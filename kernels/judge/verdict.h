@@ -17,7 +17,8 @@
 //   errors larger than the arithmetic's, or with a pattern (precision.h) → FAILED on random data
 //                                        that this product generated. Under the criterion bound
 //   launches that differ bit by bit    → FAILED
-//   nothing proven (all zeros, empty, all below what may be flushed) → INCONCLUSIVE
+//   nothing proven (all zeros, empty, all below what may be flushed, bounds as large as the
+//                                        results) → INCONCLUSIVE
 //   host and device reference disagree → ERROR, the device's fault and not a kernel's
 #ifndef ASSAY_KERNELS_JUDGE_VERDICT_H_
 #define ASSAY_KERNELS_JUDGE_VERDICT_H_
@@ -48,6 +49,8 @@ struct Evidence {
   int variants = 1;                         // distinct digests among the launches
   std::string deviation;                    // how the first odd one differs; empty: not known
   std::int64_t rechecked = 0;               // [elements] recomputed on the host
+  std::int64_t unbounded = 0;               // of them, as Recheck says
+  double unproven = 0;                      // as Recheck says
   std::string recheck_fault;                // not empty: host and device disagree, and how
   std::vector<std::string> changed_inputs;  // operands the kernel wrote into
   // Of operands that no pattern made: whether a kernel that takes their subnormal

@@ -111,6 +111,8 @@ std::string ReproLine(const Case& c, std::string_view device) {
     Append(&line, of_user ? " --kernel " : " --provider ", ShellWord(c.provider));
   }
   if (!c.reference.empty()) Append(&line, " --reference ", ShellWord(c.reference));
+  AppendOption("--operand-roundoff", c.operand_roundoff, &line);
+  if (c.flushes_subnormals) Append(&line, " --flushes-subnormals");
   if (!device.empty()) Append(&line, " --device ", ShellWord(device));
   Append(&line, " --seed ", c.seed.value_or(1));
   if (!c.pattern.empty()) Append(&line, " --pattern ", ShellWord(c.pattern));

@@ -150,6 +150,27 @@ void CheckOwnReference(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
+// What a kernel of the caller's does by design. The others say it themselves.
+void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
+  const bool callers = c.provider.starts_with(kUserKernel) || c.provider == kExternal;
+  const auto refuse_of_others = [&](bool given, std::string_view field) {
+    if (!given || callers) return;
+    errors.push_back(
+        {std::string(field), Cat("belongs to a kernel of yours, user/HASH (--kernel FILE), or to a "
+                                 "function of your process; the provider is ",
+                                 c.provider.empty() ? "all" : c.provider)});
+  };
+  refuse_of_others(c.operand_roundoff.has_value(), "operand_roundoff");
+  refuse_of_others(c.flushes_subnormals, "flushes_subnormals");
+  if (!c.operand_roundoff || !callers) return;
+  const double most = OpOf(c).traits().most_operand_roundoff * AccumulatorRoundoff(c.dtype);
+  if (!(*c.operand_roundoff >= 0 && *c.operand_roundoff <= most)) {
+    errors.push_back(
+        {"operand_roundoff", Cat("must be from 0 to ", most, " for ", OpName(c.problem), " of ",
+                                 Name(c.dtype), ", got ", *c.operand_roundoff)});
+  }
+}
+
 }  // namespace
 
 std::string CriterionFault(Criterion criterion, DType output) {
@@ -178,6 +199,7 @@ std::vector<FieldError> Check(const Case& c) {
   rules.CheckPatterns(c, errors);
   CheckJudgement(c, errors);
   CheckOwnReference(c, errors);
+  CheckDesign(c, errors);
   CheckRange("repeats", c.repeats, 0, kMaxRepeats, errors);
   CheckRange("accumulations", c.accumulations, 0, kMaxExtent, errors);
   CheckRange("split_k", c.split_k, 0, kMaxExtent, errors);

@@ -9,13 +9,34 @@
 namespace assay::suites {
 namespace {
 
-constexpr std::string_view kCaseKeys[] = {
-    "op",       "backend",       "shape",         "dtype",     "out_dtype",
-    "provider", "pattern",       "seed",          "criterion", "atol",
-    "rtol",     "max_abs_error", "max_rel_error", "max_ulp",   "min_efficiency",
-    "repeats",  "mode",          "deadline",      "name",      "verify",
-    "probes",   "accumulations", "split_k",       "published", "checksum_probes",
-    "reference"};
+constexpr std::string_view kCaseKeys[] = {"op",
+                                          "backend",
+                                          "shape",
+                                          "dtype",
+                                          "out_dtype",
+                                          "provider",
+                                          "pattern",
+                                          "seed",
+                                          "criterion",
+                                          "atol",
+                                          "rtol",
+                                          "max_abs_error",
+                                          "max_rel_error",
+                                          "max_ulp",
+                                          "min_efficiency",
+                                          "repeats",
+                                          "mode",
+                                          "deadline",
+                                          "name",
+                                          "verify",
+                                          "probes",
+                                          "accumulations",
+                                          "split_k",
+                                          "published",
+                                          "checksum_probes",
+                                          "reference",
+                                          "operand_roundoff",
+                                          "flushes_subnormals"};
 constexpr std::string_view kPublishedKeys[] = {"name", "max_abs_error", "limit", "passed",
                                                "source"};
 constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
@@ -47,6 +68,8 @@ class Setter {
     }
     if (key == "provider") return Get(at, key, node, &c.provider);
     if (key == "reference") return Get(at, key, node, &c.reference);
+    if (key == "operand_roundoff") return number(c.operand_roundoff);
+    if (key == "flushes_subnormals") return Get(at, key, node, &c.flushes_subnormals);
     if (key == "pattern") return Get(at, key, node, &c.pattern);
     if (key == "name") return Get(at, key, node, &c.name);
     if (key == "atol") return number(c.atol);

@@ -6,13 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/bench/roofline.h"
-#include "kernels/judge/criteria.h"
-#include "kernels/judge/input_stats.h"
-#include "kernels/judge/overflow.h"
-#include "kernels/judge/precision_evidence.h"
-#include "kernels/judge/received.h"
 #include "kernels/judge/slices.h"
-#include "kernels/judge/verdict.h"
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
@@ -183,6 +177,7 @@ void CaseRun::DescribeArithmetic() {
   if (plan().operand_roundoff > 0) {
     add(absl::StrFormat("takes operands to a relative 2^%g", std::log2(plan().operand_roundoff)));
   }
+  if (case_.flushes_subnormals) add("takes subnormal numbers for 0");
   const TruncatingUnit& t = a.truncation;
   if (!(t.roundoff > 0)) return;
   std::string cut = absl::StrFormat("cuts sums off at a relative 2^%g", std::log2(t.roundoff));
@@ -286,240 +281,6 @@ End CaseRun::JudgeOtherPoison() {
   return JudgeLast();
 }
 
-const RegeneratedInputs& CaseRun::Host() {
-  if (!host_) host_.emplace(plan(), case_.seed.value_or(1), launcher_.epoch());
-  return *host_;
-}
-
-End CaseRun::VerifyByChecksum() {
-  gating_ = MakeGating(case_, plan(), 0.0);
-  if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), Host(), MayFlush(),
-                                 checksum_findings_)) {
-    return end;
-  }
-  absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-  if (!digest.ok()) return EndedBy(digest.status(), "digest");
-  outcome_.checksum = checksum_findings_.outcome;
-  outcome_.compare = checksum_findings_.compared;
-  std::copy_n(digest->raw, 2, outcome_.compare->digest_raw);
-  std::copy_n(digest->canonical, 2, outcome_.compare->digest_canonical);
-  return std::nullopt;
-}
-
-End CaseRun::Reference() {
-  clock_.Enter(Phase::kReference);
-  absl::Status status =
-      op_->Reference(case_, plan(), device_, launcher_.inputs(), launcher_.reference());
-  if (status.ok()) status = device_.Synchronize();
-  if (!status.ok()) return RefusedBy(status, "reference");
-  const double score = launcher_.reference().max_abs_score;
-  if (score > 0) outcome_.max_abs_score = score;
-  return std::nullopt;
-}
-
-End CaseRun::CompareOutput() {
-  clock_.Enter(Phase::kCompare);
-  gating_ = MakeGating(case_, plan(), 0.0);
-  if (End end = ComparePass()) return end;
-  if (outcome_.compare->class_mismatches > 0) {
-    const absl::Status status =
-        op_->CheckReference(case_, plan(), device_, launcher_.output(), launcher_.reference());
-    if (!status.ok()) return EndedBy(status, "reference");
-  }
-  if (case_.criterion != Criterion::kDerived) return std::nullopt;
-  // Its absolute tolerance scales with the largest magnitude, known only now.
-  gating_ = MakeGating(case_, plan(), outcome_.compare->max_abs_expected);
-  return ComparePass();
-}
-
-CompareRequest CaseRun::Request() {
-  CompareRequest request;
-  request.output = launcher_.output();
-  request.reference = launcher_.reference().value;
-  request.allowance = launcher_.reference().allowance;
-  request.proven_factor = plan().proven_factor;
-  request.exact = plan().exact;
-  request.flushes_subnormals = flushed_;
-  request.gate = gating_.gate;
-  request.atol = gating_.atol;
-  request.rtol = gating_.rtol;
-  request.max_ulp = gating_.max_ulp;
-  return request;
-}
-
-End CaseRun::ComparePass() {
-  CompareRequest request = Request();
-  request.flushes_subnormals = false;
-  absl::StatusOr<CompareResult> result = device_.Compare(request);
-  if (!result.ok()) return EndedBy(result.status(), "compare");
-  return TakeCompared(*std::move(result));
-}
-
-End CaseRun::TakeCompared(CompareResult compared) {
-  // Only who needs it is taken for one that flushes.
-  flushed_ = compared.beyond_probable > 0 && MayFlush();
-  outcome_.compare = std::move(compared);
-  if (!flushed_) return std::nullopt;
-  absl::StatusOr<CompareResult> result = device_.Compare(Request());
-  if (!result.ok()) return EndedBy(result.status(), "compare");
-  outcome_.compare = *std::move(result);
-  return std::nullopt;
-}
-
-// The output of the last launch, where it is not the one that was judged: the worse
-// of the two counts.
-End CaseRun::CompareLast() {
-  absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-  if (!digest.ok()) return EndedBy(digest.status(), "digest");
-  const CompareResult first = *outcome_.compare;
-  if (digest->raw[0] == first.digest_raw[0] && digest->raw[1] == first.digest_raw[1]) {
-    return std::nullopt;
-  }
-  outcome_.deterministic = false;
-  // Where agreement was asked for, this launch is one of those that must agree.
-  if (case_.repeats > 1) ++variants_;
-  if (ByChecksum()) return VerifyByChecksum();
-  // A launch that wrote outside its operands may have spoiled the reference, and a reference with
-  // several right values follows the output.
-  if (launcher_.guard_hits() > 0 || op_->SeveralRight(case_)) {
-    if (End end = Reference()) return end;
-  }
-  if (End end = CompareOutput()) return end;
-  const auto wrong = [](const CompareResult& r) {
-    return r.beyond_proven + r.beyond_probable + r.class_mismatches + r.mismatches;
-  };
-  if (wrong(first) > wrong(*outcome_.compare)) outcome_.compare = first;
-  return std::nullopt;
-}
-
-absl::StatusOr<Recheck> CaseRun::RecheckLast() {
-  clock_.Enter(Phase::kRecheck);
-  return RecheckOnHost(case_, *op_, plan(), device_, launcher_.output(),
-                       launcher_.reference().value, launcher_.reference().allowance, Host(),
-                       *outcome_.compare, MayFlush());
-}
-
-End CaseRun::GiveVerdict() {
-  if (case_.all_criteria && !ByChecksum()) {
-    absl::StatusOr<std::vector<CriterionOutcome>> criteria =
-        JudgeByAll(case_, plan(), device_, Request(), *outcome_.compare);
-    if (!criteria.ok()) return EndedBy(criteria.status(), "compare");
-    outcome_.criteria = *std::move(criteria);
-  }
-  absl::StatusOr<Recheck> recheck = ByChecksum() ? Recheck{} : RecheckLast();
-  if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
-  if (HasPoisonPayload(plan().output.dtype)) outcome_.unwritten = outcome_.compare->unwritten;
-  if (!timed_) {
-    outcome_.bench = MakeBenchStats(plan(), case_.dtype, LaunchTimes{seconds_}, nullptr);
-  }
-  outcome_.guard_hits = launcher_.guard_hits();
-  outcome_.reports_ulp = case_.criterion == Criterion::kUlp ||
-                         case_.criterion == Criterion::kBitwise || case_.max_ulp.has_value();
-  if (gating_.uses_tolerances) {
-    outcome_.atol = gating_.atol;
-    outcome_.rtol = gating_.rtol;
-  }
-  Evidence evidence;
-  evidence.compare = &*outcome_.compare;
-  evidence.gating = gating_;
-  evidence.guard_hits = outcome_.guard_hits;
-  evidence.unwritten = *outcome_.unwritten;
-  evidence.launches = launches_;
-  evidence.variants = variants_;
-  evidence.deviation = deviation_;
-  evidence.flushed = flushed_;
-  evidence.rechecked = recheck->elements;
-  evidence.recheck_fault = recheck->fault;
-  evidence.changed_inputs.assign(launcher_.changed_inputs().begin(),
-                                 launcher_.changed_inputs().end());
-  if (!ByChecksum()) {
-    absl::StatusOr<std::optional<Unexplained>> unexplained =
-        CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
-    if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
-    evidence.unexplained = *unexplained;
-    if (outcome_.compare->class_mismatches > 0) {
-      absl::StatusOr<std::vector<OperandStats>> stats =
-          MeasureInputs(device_, plan(), launcher_.inputs());
-      if (!stats.ok()) return EndedBy(stats.status(), "compare");
-      evidence.undecided = op_->Undecided(case_, *stats);
-    }
-    if (End end = TellPrecision(evidence)) return end;
-  }
-  evidence.efficiency = outcome_.bench->efficiency;
-  evidence.undisturbed_efficiency = UndisturbedEfficiency(*outcome_.bench);
-  evidence.in_cache = outcome_.bench->roof == "cache";
-  // An efficiency is asked of the timed launches, once they are in.
-  evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
-  Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
-                                     : Judge(case_, plan(), evidence);
-  if (case_.elsewhere != nullptr) {
-    if (End end = DoubtIfNarrow(judgement)) return end;
-  }
-  outcome_.verdict = judgement.verdict;
-  outcome_.findings = std::move(judgement.findings);
-  outcome_.bias_z = judgement.bias_z;
-  if (outcome_.verdict == Verdict::kPassed && !doubts_.empty()) {
-    outcome_.verdict = Verdict::kInconclusive;
-    outcome_.findings = doubts_;
-  }
-  if (timed_ && outcome_.bench->clock_failed && outcome_.verdict == Verdict::kPassed) {
-    outcome_.verdict = Verdict::kInconclusive;
-    outcome_.findings = {
-        {Reason::kNoisy,
-         "a time was asked for and the device's clock stood still or went backwards"}};
-  }
-  if (!launcher_.kernel().trusted()) JudgeTimes();
-  if (timed_) TimedBesideOthers();
-  return std::nullopt;
-}
-
-End CaseRun::TellPrecision(Evidence& evidence) {
-  clock_.Enter(Phase::kCompare);
-  absl::StatusOr<PrecisionReading> reading = assay::TellPrecision(PrecisionSubject{
-      case_, *op_, plan(), device_, launcher_.output(), launcher_.reference(), Host()});
-  if (!reading.ok()) return EndedBy(reading.status(), "residuals");
-  outcome_.precision = std::move(reading->precision);
-  evidence.precision = std::move(reading->findings);
-  return std::nullopt;
-}
-
-End CaseRun::DoubtIfNarrow(Judgement& judgement) {
-  if (ByChecksum() || !MayBeSummedNarrowly(case_.dtype) || judgement.verdict != Verdict::kFailed ||
-      judgement.findings.front().reason != Reason::kBound) {
-    return std::nullopt;
-  }
-  const assay::Plan own = plan();
-  const CompareResult compared = *outcome_.compare;
-  op_->HoldTo(case_, NarrowestAccumulator(), *outcome_.plan);
-  End end = Reference();
-  if (!end) end = ComparePass();
-  const CompareResult narrow = *outcome_.compare;
-  outcome_.plan = own;
-  outcome_.compare = compared;
-  if (!end) end = Reference();
-  if (end) return end;
-  if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
-    DoubtForNarrowSums(case_.dtype, judgement);
-  }
-  return std::nullopt;
-}
-
-// What other processes do on the device takes time that is not the kernel's.
-void CaseRun::TimedBesideOthers() {
-  const auto& seen = outcome_.bench->conditions;
-  const std::int64_t held = seen ? seen->others_bytes.value_or(0) : 0;
-  const bool only_slow =
-      outcome_.verdict == Verdict::kFailed &&
-      std::all_of(outcome_.findings.begin(), outcome_.findings.end(),
-                  [](const Finding& f) { return f.reason == Reason::kEfficiency; });
-  if (held <= 0 || (outcome_.verdict != Verdict::kPassed && !only_slow)) return;
-  outcome_.verdict = Verdict::kInconclusive;
-  outcome_.findings.insert(
-      outcome_.findings.begin(),
-      {Reason::kNoisy, Cat("other processes held ", Grouped((held + (1 << 20) - 1) >> 20),
-                           " MiB of the device while it was timed")});
-}
-
 End CaseRun::ExamineOutcome() {
   absl::StatusOr<Examination> examination =
       Examine(case_, *op_, device_, launcher_.inputs(), Host(), Request(), outcome_);
@@ -547,13 +308,6 @@ void CaseRun::RunProbes() {
   findings.insert(failed ? findings.end() : findings.begin(), report.findings.begin(),
                   report.findings.end());
   if (!failed) outcome_.verdict = report.verdict;
-}
-
-bool CaseRun::MayFlush() const {
-  return plan().flushes_subnormals ||
-         std::any_of(plan().inputs.begin(), plan().inputs.end(), [](const Operand& operand) {
-           return operand.pattern.kind == PatternKind::kDenormal;
-         });
 }
 
 }  // namespace assay

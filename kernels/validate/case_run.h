@@ -111,7 +111,10 @@ class CaseRun {
   End CompareLast();
   absl::StatusOr<Recheck> RecheckLast();
   End GiveVerdict();
+  End GatherEvidence(Evidence& evidence);
+  End GatherFromOutput(Evidence& evidence);
   End TellPrecision(Evidence& evidence);
+  void Doubt();
   // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in.
   End DoubtIfNarrow(Judgement& judgement);
   End LaunchAgain();

@@ -270,6 +270,8 @@ class Comparing final : public TensorComparison {
                         reference_.allowance, host, *outcome_.compare, /*flushes=*/false);
       if (!recheck.ok()) return recheck.status();
       evidence.rechecked = recheck->elements;
+      evidence.unbounded = recheck->unbounded;
+      evidence.unproven = recheck->unproven;
       evidence.recheck_fault = recheck->fault;
       if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
     }

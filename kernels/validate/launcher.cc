@@ -29,10 +29,10 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   const double coarser =
       std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
-  plan.flushes_subnormals = kernel_->flushes_subnormals();
+  plan.flushes_subnormals = kernel_->flushes_subnormals() || case_.flushes_subnormals;
   const Op& op = *FindOp(OpName(case_.problem));
   plan.operand_roundoff =
-      std::min(kernel_->operand_roundoff(),
+      std::min(case_.operand_roundoff.value_or(kernel_->operand_roundoff()),
                op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
   const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
   if (accumulator.roundoff > plan.accumulator.roundoff || accumulator.truncation.roundoff > 0) {

@@ -33,6 +33,9 @@ std::string Shown(const ElementSample& s, const Plan& plan) {
 // What is known of a significand that did not come through, from the largest relative error: an
 // error of 2^-11 leaves 11 bits. Nothing if the first bits are wrong already, which rounding does
 // not do.
+constexpr std::string_view kSayIt =
+    "; a kernel that by design splits its operands or transforms them says so: operand_roundoff";
+
 std::string BitsRight(double relative_error, const Plan& plan, int operand) {
   constexpr double kLargest = 0.25;
   if (!(relative_error > 0 && relative_error <= kLargest)) return "";
@@ -249,11 +252,17 @@ class Prober {
                plan.exact ? " elements are not the exact result"
                           : " elements are beyond their bound",
                operand >= 0 ? BitsRight(r.max_rel_error, plan, operand) : "", "; first ",
-               Shown(sample, plan)),
+               Shown(sample, plan), MayBeByDesign(probe.data, plan, r.max_rel_error) ? kSayIt : ""),
            outcome);
     }
     CheckDigest(r, outcome);
     return std::nullopt;
+  }
+
+  // Whether a kernel that splits or transforms its operands errs so, and may be told to say so.
+  bool MayBeByDesign(const Case& probe, const Plan& plan, double relative_error) const {
+    const double most = s_.op.traits().most_operand_roundoff * plan.accumulator_roundoff;
+    return probe.significand >= 0 && !IsOurs() && !probe.operand_roundoff && relative_error <= most;
   }
 
   void CheckDigest(const CompareResult& r, ProbeOutcome& outcome) {

@@ -350,6 +350,8 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   if (spec.has_probes()) c.probes = spec.probes();
   c.accumulations = spec.accumulations();
   c.reference = spec.reference();
+  if (spec.has_operand_roundoff()) c.operand_roundoff = spec.operand_roundoff();
+  c.flushes_subnormals = spec.flushes_subnormals();
   c.split_k = spec.split_k();
   c.all_criteria = spec.all_criteria();
   c.golden.insert(spec.golden().begin(), spec.golden().end());
@@ -387,6 +389,8 @@ v1::CaseSpec ToProto(const Case& c) {
   if (!c.probes) spec.set_probes(false);
   spec.set_accumulations(c.accumulations);
   spec.set_reference(c.reference);
+  if (c.operand_roundoff) spec.set_operand_roundoff(*c.operand_roundoff);
+  spec.set_flushes_subnormals(c.flushes_subnormals);
   spec.set_split_k(c.split_k);
   spec.set_all_criteria(c.all_criteria);
   spec.mutable_golden()->insert(c.golden.begin(), c.golden.end());

@@ -239,6 +239,20 @@ class BelowTheBound(unittest.TestCase):
                 test = self.judged("attention", [x[None, None] for x in (q, k, v)], attention(q, k, v)[None, None])
                 self.assertIn(test["verdict"], ("PASSED",) if name == "random" else ("PASSED", "INCONCLUSIVE"), test)
 
+    def test_data_that_leave_nothing_to_prove(self):
+        """The rounding of huge logits is as large as what they differ by; FP64 cannot hold the terms' sum."""
+        rng = np.random.default_rng(7)
+        x = (1e8 + 8 * rng.integers(0, 4, (16, 64))).astype(F)
+        right = softmax(lambda e: e.sum(1))(x)
+        for output in (right, np.zeros_like(right)):
+            test = self.judged("softmax", [x], output)
+            self.assertEqual((test["verdict"], test["reason"]), ("INCONCLUSIVE", "suspect"), test)
+            self.assertIn("as large as the results", test["message"])
+        a = np.tile(np.array([1e308, -1e308]), (32, 2))
+        test = self.judged("gemm", [a, np.ones((4, 32))], np.full((32, 32), 7.0))
+        self.assertEqual((test["verdict"], test["reason"]), ("INCONCLUSIVE", "suspect"), test)
+        self.assertIn("overflow FP64", test["message"])
+
     def test_too_few_elements_prove_nothing(self):
         """One element is too few for a statistic: the bound alone decides."""
         one = np.ones((1, 1), F)

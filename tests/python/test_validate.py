@@ -64,6 +64,35 @@ def test_planted_functions_fail_with_the_right_reason(client, case):
         report.raise_on_failure()
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_function_may_transform_its_operands_if_it_says_so(client, seed):
+    case = {"op": "conv", "dtype": "fp32", "seed": seed, "client": client, **planted_functions.IMAGES}
+    silent = assay.validate(planted_functions.winograd, **case)[0]
+    assert (silent.verdict, silent.reason) == ("FAILED", "exact"), silent
+    assert "says so: operand_roundoff" in silent.message
+    report = assay.validate(planted_functions.winograd, operand_roundoff=2.0 ** -16, **case)
+    assert report.passed, report
+    assert "takes operands to a relative 2^-16" in report[0].implementation
+    wrong = assay.validate(lambda x, w: planted_functions.winograd(x, w) * F(1 + 2.0 ** -13),
+                           operand_roundoff=2.0 ** -16, **case)[0]
+    assert wrong.verdict == "FAILED", wrong
+    with pytest.raises(assay.InvalidArgument, match="operand_roundoff.*must be from 0 to"):
+        assay.validate(planted_functions.winograd, operand_roundoff=1e-3, **case)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_function_may_flush_subnormal_numbers_if_it_says_so(client, seed):
+    case = {"op": "gemm", "dtype": "fp32", "seed": seed, "patterns": "normal:1e-18", "client": client,
+            **planted_functions.PRODUCT}
+    silent = assay.validate(planted_functions.flushing_product, **case)[0]
+    assert (silent.verdict, silent.reason) == ("FAILED", "bound"), silent
+    report = assay.validate(planted_functions.flushing_product, flushes_subnormals=True, **case)
+    assert report.passed, report
+    assert "takes subnormal numbers for 0" in report[0].implementation
+    half = assay.validate(lambda a, b: planted_functions.flushing_product(a, b) / 2, flushes_subnormals=True, **case)[0]
+    assert half.verdict == "FAILED", half
+
+
 @needs_torch
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("op, fields, fn", [

@@ -29,6 +29,8 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   probe.deadline_seconds = c.deadline_seconds;
   probe.deadline_from = c.deadline_from;
   probe.elsewhere = c.elsewhere;
+  probe.operand_roundoff = c.operand_roundoff;
+  probe.flushes_subnormals = c.flushes_subnormals;
   probe.pattern = std::move(pattern);
   probe.seed = kProbeSeed;
   probe.mode = Mode::kValidate;

@@ -313,6 +313,22 @@ TEST(Request, CarriesEveryOption) {
   EXPECT_EQ(spec.device(), "cpu:0");
 }
 
+TEST(Request, WhatIsSaidOfAKernelOfOnesOwnIsNotSaidOfThoseBesideIt) {
+  FakeService service;
+  Assay(service, {"bench", "gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32",
+                  "--kernel", "user/0123456789ab", "--provider", "builtin", "--operand-roundoff",
+                  "1e-8", "--flushes-subnormals"});
+  const auto& cases = service.created().at(0).spec().cases().cases();
+  ASSERT_EQ(cases.size(), 2);
+  EXPECT_EQ(cases[0].operand_roundoff(), 1e-8);
+  EXPECT_TRUE(cases[0].flushes_subnormals());
+  EXPECT_FALSE(cases[1].has_operand_roundoff());
+  EXPECT_FALSE(cases[1].flushes_subnormals());
+  Assay(service, {"run", "copy", "--count", "8", "--dtype", "fp32", "--flushes-subnormals"});
+  EXPECT_TRUE(service.created().at(1).spec().cases().cases(0).flushes_subnormals())
+      << "the daemon says why it does not take it";
+}
+
 // The daemon's reproducing lines of benchmarks begin with `assay bench`.
 TEST(Request, BenchIsARunInBenchmarkMode) {
   FakeService service;

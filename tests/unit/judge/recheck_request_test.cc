@@ -28,6 +28,7 @@ class MadeUpOp : public Op {
  public:
   std::vector<std::int64_t> sampled = {3, 900};
   bool several = false;
+  double wider = 1;  // factor of the allowances
   mutable std::int64_t asked = 0;
   mutable std::uint64_t seed = 0;
   mutable double read = 0;  // of operand 2
@@ -54,7 +55,7 @@ class MadeUpOp : public Op {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const std::int64_t at = indices[i];
       value[i] = several ? 1000 + inputs.Output(at).value_or(-1) : static_cast<double>(at) / 8;
-      if (!plan.exact) allowance[i] = static_cast<double>(at) / 1024;
+      if (!plan.exact) allowance[i] = wider * static_cast<double>(at) / 1024;
     }
     EXPECT_FALSE(inputs.Output(kCount + 1).has_value()) << "an element that nobody asked for";
     EXPECT_FALSE(inputs.Output(1).has_value()) << "it lies between others";
@@ -123,6 +124,24 @@ class RecheckRequests : public ::testing::Test {
   CompareResult compare_;
   bool flushes_ = false;
 };
+
+// Element i is i / 8, with an allowance of i / 1024: a factor makes it as large as the element.
+TEST_F(RecheckRequests, SayHowMuchOfTheResultsTheirBoundsProve) {
+  op_.sampled = {0, 100, 300};  // 12.5 and 37.5, 16.7 on average
+  EXPECT_EQ(Run().unproven, 0);
+  op_.wider = 128;  // the allowance is the element
+  EXPECT_DOUBLE_EQ(Run().unproven, 0.75)
+      << "the smaller one is below the mean, and so is its bound";
+  EXPECT_EQ(Run().unbounded, 0);
+  op_.wider = 127;
+  EXPECT_EQ(Run().unproven, 0);
+  op_.wider = 200;
+  EXPECT_DOUBLE_EQ(Run().unproven, 1);
+  op_.wider = HUGE_VAL;  // infinite but for the first, which has 0 · infinity
+  EXPECT_EQ(Run().unbounded, 3);
+  plan_.exact = true;
+  EXPECT_EQ(Run().unbounded, 0);
+}
 
 // The device names the elements it found worst: these above all are recomputed. Each once, in
 // ascending order, whatever the device's order.

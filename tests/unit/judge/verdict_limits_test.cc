@@ -475,6 +475,26 @@ TEST_F(Limits, AWideBoundProvesLittle) {
   EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
 }
 
+TEST_F(Limits, ABoundThatTheDataMakeWideProvesLittle) {
+  evidence_.rechecked = 1024;
+  evidence_.unproven = 0.75;
+  EXPECT_EQ(Said(), "PASSED") << "exact probes judge, too, where data are drawn";
+  evidence_.received = true;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("the results, for 75.0 % of them by magnitude"));
+  evidence_.unproven = 0.5;
+  EXPECT_EQ(Said(), "PASSED");
+  evidence_.received = false;
+  evidence_.unbounded = 1;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("at 1 of 1,024 sampled elements the terms overflow FP64"));
+  plan_.vacuous = true;
+  EXPECT_THAT(Message(), HasSubstr("sums of 64 terms")) << "the problem's width says enough";
+  plan_.vacuous = false;
+  case_.criterion = Criterion::kAllClose;
+  EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
+}
+
 TEST_F(Limits, OnlyABoundThatForgivesFlushingProvesLittleBelowIt) {
   evidence_.flushed = true;
   result_.max_abs_expected = Info(DType::kF16).min_normal / 2;

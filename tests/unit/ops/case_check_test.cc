@@ -90,6 +90,31 @@ TEST(CaseCheck, AcceptsWhatIsRight) {
   EXPECT_THAT(BadFields(c), IsEmpty());
 }
 
+TEST(CaseCheck, WhatAKernelDoesByDesignIsSaidOfTheCallersOwn) {
+  Case c = Conv();
+  c.operand_roundoff = 0x1p-16;
+  c.flushes_subnormals = true;
+  for (const char* others : {"", "all", "onednn"}) {
+    c.provider = others;
+    EXPECT_THAT(BadFields(c), ElementsAre("operand_roundoff", "flushes_subnormals"));
+  }
+  for (const char* own : {"user/0123456789ab", "external"}) {
+    c.provider = own;
+    EXPECT_THAT(BadFields(c), IsEmpty());
+  }
+  for (const double beyond : {0x1.1p-16, -0x1p-30, kNaN}) {
+    c.operand_roundoff = beyond;
+    EXPECT_THAT(BadFields(c), ElementsAre("operand_roundoff"));
+  }
+  c = Gemm();
+  c.provider = "external";
+  c.operand_roundoff = 0x1p-22;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.operand_roundoff = 0x1p-21;
+  ASSERT_THAT(BadFields(c), ElementsAre("operand_roundoff"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("must be from 0 to 2.38419e-07 for gemm of bf16"));
+}
+
 TEST(CaseCheck, NamesEveryBadExtentAtOnce) {
   EXPECT_THAT(BadFields(WithGemm([](auto& p) {
                 p.m = 0;

@@ -182,7 +182,9 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   for (const int v : {3, 3}) spec.mutable_conv()->add_kernel(v);
   spec.mutable_conv()->set_layout("nhwc");
   spec.set_dtype(v1::DTYPE_FP32);
-  spec.set_provider("builtin");
+  spec.set_provider("user/0123456789ab");
+  spec.set_operand_roundoff(0x1p-20);
+  spec.set_flushes_subnormals(true);
   spec.set_seed(0);
   spec.set_atol(0.0);
   spec.mutable_deadline()->set_nanos(500'000'000);

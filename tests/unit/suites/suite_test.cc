@@ -115,6 +115,9 @@ criterion = "derived"
 accumulations = 64
 split_k = 4
 probes = false
+operand_roundoff = 1e-7
+flushes_subnormals = true
+provider = "user/0123456789ab"
 published = { name = "a row", max_abs_error = 2.32, limit = 0.5, passed = false, source = "here" }
 [[case]]
 op = "gemm"
@@ -135,6 +138,8 @@ published = { name = "another", passed = true }
   EXPECT_EQ(first.accumulations, 64);
   EXPECT_EQ(first.split_k, 4);
   EXPECT_FALSE(first.probes);
+  EXPECT_EQ(first.operand_roundoff, 1e-7);
+  EXPECT_TRUE(first.flushes_subnormals);
   const Case& second = suite->cases[1];
   EXPECT_EQ(second.verify, Verification::kChecksum);
   EXPECT_FALSE(second.published->max_abs_error.has_value());
