@@ -4,9 +4,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -62,7 +62,7 @@ class NewFile {
  private:
   absl::Status Failed() const {
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot write ", part_, ": ", std::strerror(errno)));
+        absl::StrCat("cannot write ", part_, ": ", std::generic_category().message(errno)));
   }
 
   const std::string path_;

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -123,7 +123,7 @@ End Attend(pid_t child, int pipe, std::string_view input, absl::Duration limit) 
 absl::Status RunHook(const std::string& command, const std::string& input, absl::Duration limit) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::InternalError(absl::StrCat("no pipe: ", std::strerror(errno)));
+    return absl::InternalError(absl::StrCat("no pipe: ", std::generic_category().message(errno)));
   }
   End end;
   {
@@ -133,7 +133,8 @@ absl::Status RunHook(const std::string& command, const std::string& input, absl:
     close(ends[0]);
     if (child < 0) {
       close(ends[1]);
-      return absl::InternalError(absl::StrCat("no process: ", std::strerror(error)));
+      return absl::InternalError(
+          absl::StrCat("no process: ", std::generic_category().message(error)));
     }
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     end = Attend(child, ends[1], input, limit);

@@ -4,10 +4,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "client/cli/app.h"
@@ -16,6 +16,7 @@
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // What gRPC would log reaches the user as a status, in words.
+  // No other thread runs yet: NOLINTNEXTLINE(concurrency-mt-unsafe)
   setenv("GRPC_VERBOSITY", "NONE", 0);
   assay::client::Streams streams{std::cout, std::cerr};
   const char* term = std::getenv("TERM");
@@ -35,7 +36,7 @@ int main(int argc, char** argv) {
     // The write that failed may be long ago, and its errno with it: another tells why.
     const bool lasts = write(STDOUT_FILENO, "\n", 1) < 0;
     std::cerr << "assay: cannot write standard output: "
-              << (lasts ? std::strerror(errno) : "some of it was lost") << '\n'
+              << (lasts ? std::generic_category().message(errno) : "some of it was lost") << '\n'
               << std::flush;
     return code != 0 ? code : static_cast<int>(assay::client::ExitCode::kRefused);
   }

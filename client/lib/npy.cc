@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +38,8 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
   file->fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status = {};
   if (file->fd_ < 0 || fstat(file->fd_, &status) != 0) {
-    return WrongFile(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
+    return WrongFile(path,
+                     absl::StrCat("cannot be read: ", std::generic_category().message(errno)));
   }
   if (!S_ISREG(status.st_mode)) {
     return WrongFile(path, S_ISDIR(status.st_mode)
@@ -49,7 +51,8 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
     file->mapping_ = mmap(nullptr, file->mapped_, PROT_READ, MAP_PRIVATE, file->fd_, 0);
     if (file->mapping_ == MAP_FAILED) {
       file->mapping_ = nullptr;
-      return WrongFile(path, absl::StrCat("cannot be mapped into memory: ", std::strerror(errno)));
+      return WrongFile(path, absl::StrCat("cannot be mapped into memory: ",
+                                          std::generic_category().message(errno)));
     }
     (void)madvise(file->mapping_, file->mapped_, MADV_SEQUENTIAL);
   }

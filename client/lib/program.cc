@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -95,11 +95,11 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
     return absl::UnavailableError(absl::StrCat("`", command, "`: ", why));
   };
   Pipe out, err;
-  if (!out.Open() || !err.Open()) return unavailable(std::strerror(errno));
+  if (!out.Open() || !err.Open()) return unavailable(std::generic_category().message(errno));
   pid_t pid = 0;
   if (const int error = Start(words, out.ends[1], err.ends[1], pid); error != 0) {
     return unavailable(error == ENOENT ? absl::StrCat("there is no program ", words[0], " in PATH")
-                                       : std::string(std::strerror(error)));
+                                       : std::generic_category().message(error));
   }
   out.Close(1);
   err.Close(1);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -31,7 +31,8 @@ using Kernels = absl::StatusOr<std::vector<LintedKernel>>;
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read it: ", std::strerror(errno)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read it: ", std::generic_category().message(errno)));
   }
   std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in.bad()) return absl::InvalidArgumentError("it is no file that can be read");

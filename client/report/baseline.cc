@@ -2,12 +2,12 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -214,7 +214,8 @@ absl::StatusOr<v1::Baseline> ReadBaselineFile(const std::string& path) {
   if (std::filesystem::is_directory(path, none)) return Bad(path, "is a folder, and no baseline");
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return Bad(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
+  if (!file)
+    return Bad(path, absl::StrCat("cannot be read: ", std::generic_category().message(errno)));
   const auto size = static_cast<std::uintmax_t>(file.tellg());
   if (size > kMostBytes) return Bad(path, "is too large for a baseline: above 512 MiB");
   file.seekg(0);

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -59,7 +58,7 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   std::unique_ptr<OutputFile> file(new OutputFile(std::move(place), std::move(draft)));
   if (!file->stream_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("output: cannot write ", path, ": ", std::strerror(errno)));
+        absl::StrCat("output: cannot write ", path, ": ", std::generic_category().message(errno)));
   }
   return file;
 }
@@ -68,7 +67,7 @@ absl::Status OutputFile::Commit() {
   stream_.close();
   if (!stream_ || (!draft_.empty() && std::rename(draft_.c_str(), path_.c_str()) != 0)) {
     return absl::InternalError(
-        absl::StrCat("output: cannot write ", path_, ": ", std::strerror(errno)));
+        absl::StrCat("output: cannot write ", path_, ": ", std::generic_category().message(errno)));
   }
   committed_ = true;
   return absl::OkStatus();

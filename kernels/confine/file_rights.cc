@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -101,7 +100,7 @@ std::string Allow(int ruleset, const std::string& path, std::uint64_t rights) {
   if (!S_ISDIR(found.st_mode)) rights &= kOfFiles;
   const PathRule rule{rights, fd};
   if (syscall(SYS_landlock_add_rule, ruleset, kPathRule, &rule, 0) == 0) return {};
-  return Cat("landlock refuses a rule for ", path, ": ", std::strerror(errno));
+  return Cat("landlock refuses a rule for ", path, ": ", std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -134,7 +133,7 @@ int LandlockVersion(std::string* why) {
   *why = errno == ENOSYS ? "this Linux has no landlock (it came with 5.13)"
          : errno == EOPNOTSUPP
              ? "landlock is switched off on this machine (boot with lsm=landlock,…)"
-             : Cat("landlock is refused here: ", std::strerror(errno));
+             : Cat("landlock is refused here: ", std::generic_category().message(errno));
   return 0;
 }
 
@@ -145,7 +144,7 @@ std::string RestrictFiles(const FileRules& rules) {
   const Ruleset handled = Handled(version);
   const int ruleset =
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &handled, SizeFor(version), 0));
-  if (ruleset < 0) return Cat("landlock_create_ruleset: ", std::strerror(errno));
+  if (ruleset < 0) return Cat("landlock_create_ruleset: ", std::generic_category().message(errno));
   const absl::Cleanup close_it = [ruleset] { close(ruleset); };
   const auto allow = [&](const std::vector<std::string>& paths, std::uint64_t rights) {
     for (const std::string& path : paths) {
@@ -163,7 +162,7 @@ std::string RestrictFiles(const FileRules& rules) {
   if (rules.process_names) allow({"/proc"}, kReading | kWriteFile | kTruncate);
   if (!why.empty()) return why;
   if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) {
-    return Cat("landlock_restrict_self: ", std::strerror(errno));
+    return Cat("landlock_restrict_self: ", std::generic_category().message(errno));
   }
   return {};
 }

@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <initializer_list>
 #include <system_error>
@@ -89,7 +88,7 @@ class Filter {
     seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     seccomp_attr_set(context_, SCMP_FLTATR_CTL_SSB, 1);
     if (error_ == 0) error_ = seccomp_load(context_);
-    return error_ == 0 ? "" : Cat("seccomp: ", std::strerror(-error_));
+    return error_ == 0 ? "" : Cat("seccomp: ", std::generic_category().message(-error_));
   }
 
  private:
@@ -154,7 +153,7 @@ std::string DropCapabilities() {
       })) {
     return "";
   }
-  return Cat("capset: ", std::strerror(error));
+  return Cat("capset: ", std::generic_category().message(error));
 }
 
 // Lowers limits. One that is lower already stays.
@@ -168,7 +167,7 @@ class Limits {
       limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, limit.rlim_max);
       if (setrlimit(resource, &limit) == 0) return;
     }
-    if (missing_.empty()) missing_ = Cat(name, ": ", std::strerror(errno));
+    if (missing_.empty()) missing_ = Cat(name, ": ", std::generic_category().message(errno));
   }
   // The first that could not be lowered, and why; or an empty text.
   const std::string& missing() const { return missing_; }
@@ -232,7 +231,7 @@ FileRules Readable(const std::string& library) {
 std::string GiveUpRights(const RunnerRights& rights) {
   std::vector<std::string> missing;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    return Cat("PR_SET_NO_NEW_PRIVS: ", std::strerror(errno));
+    return Cat("PR_SET_NO_NEW_PRIVS: ", std::generic_category().message(errno));
   }
   const auto add = [&missing](std::string why) {
     if (!why.empty()) missing.push_back(std::move(why));

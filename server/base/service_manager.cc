@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "server/base/log.h"
@@ -21,7 +21,7 @@ namespace {
 std::string Take(const char* name) {
   const char* value = std::getenv(name);
   std::string taken = value == nullptr ? "" : value;
-  unsetenv(name);
+  unsetenv(name);  // NOLINT(concurrency-mt-unsafe): the daemon has no other thread yet
   return taken;
 }
 
@@ -68,7 +68,7 @@ void ServiceManager::Notify(std::string_view lines) const {
   static std::atomic<bool> told{false};
   if (error == 0 || told.exchange(true)) return;
   Log(LogLevel::kWarn, "service.not_notified",
-      {{"socket", socket_}, {"reason", std::strerror(error)}});
+      {{"socket", socket_}, {"reason", std::generic_category().message(error)}});
 }
 
 }  // namespace assay::server

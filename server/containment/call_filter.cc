@@ -13,10 +13,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <initializer_list>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -194,7 +194,7 @@ CallFilter FilterCalls(const CallFilterOptions& options) {
   if (seccomp_api_get() >= 5) error = Load(options, SCMP_ACT_NOTIFY, &filter.listener);
   // Only one filter of a process may have a listener. Another program may have taken it.
   if (error != 0) error = Load(options, SCMP_ACT_ERRNO(EPERM), &filter.listener);
-  if (error != 0) filter.error = Cat("seccomp: ", std::strerror(-error));
+  if (error != 0) filter.error = Cat("seccomp: ", std::generic_category().message(-error));
   return filter;
 }
 

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <mutex>
 #include <queue>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -141,7 +142,7 @@ class ThreadContainment final : public Containment {
     const std::string off = options.off ? "switched off by --no-containment" : "";
     std::string privileges = off;
     if (off.empty() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-      privileges = Cat("PR_SET_NO_NEW_PRIVS: ", std::strerror(errno));
+      privileges = Cat("PR_SET_NO_NEW_PRIVS: ", std::generic_category().message(errno));
     }
     std::string landlock_why;
     const int version = LandlockVersion(&landlock_why);

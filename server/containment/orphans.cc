@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -96,7 +95,7 @@ bool KillAndReap(pid_t pid, absl::Time deadline) {
 
 std::string BecomeSubreaper() {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
-    return Cat("PR_SET_CHILD_SUBREAPER: ", std::strerror(errno));
+    return Cat("PR_SET_CHILD_SUBREAPER: ", std::generic_category().message(errno));
   }
   // Children that this process has already, such as those of a script that became the daemon, were
   // left behind by no worker.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -62,7 +61,7 @@ std::string LimitProcess(pid_t pid, const ProcessLimits& limits) {
       Lower(pid, RLIMIT_FSIZE, limits.file_bytes)) {
     return {};
   }
-  return Cat("prlimit: ", std::strerror(errno));
+  return Cat("prlimit: ", std::generic_category().message(errno));
 }
 
 std::string LimitsText(const ProcessLimits& limits) {

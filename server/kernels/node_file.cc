@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "absl/cleanup/cleanup.h"
 #include "kernels/text/cat.h"
@@ -50,7 +50,8 @@ absl::StatusOr<int> OpenNodeFile(const std::string& path, const std::vector<std:
     const int file = OpenBelow(folder, path.substr(folder.size() + 1));
     if (file < 0 && (errno == EXDEV || errno == ELOOP)) return Outside(path, folders);
     if (file < 0) {
-      return absl::NotFoundError(Cat("node_path: cannot open ", path, ": ", std::strerror(errno)));
+      return absl::NotFoundError(
+          Cat("node_path: cannot open ", path, ": ", std::generic_category().message(errno)));
     }
     struct stat found {};
     if (fstat(file, &found) == 0 && S_ISREG(found.st_mode)) return file;

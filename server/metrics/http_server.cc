@@ -5,9 +5,9 @@
 
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -104,8 +104,9 @@ class Server final : public MetricsServer {
     const bool bound =
         port_ == 0 ? (port_ = http_->bind_to_any_port(host)) > 0 : http_->bind_to_port(host, port_);
     if (!bound) {
-      return absl::UnavailableError(Cat("cannot listen on ", host, ":", options_.port, ": ",
-                                        errno != 0 ? std::strerror(errno) : "no such address"));
+      return absl::UnavailableError(
+          Cat("cannot listen on ", host, ":", options_.port, ": ",
+              errno != 0 ? std::generic_category().message(errno) : "no such address"));
     }
     thread_ = std::thread([this] { http_->listen_after_bind(); });
     // If stop() came before the loop runs, it would be lost, and the thread would never end.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -45,7 +46,8 @@ absl::Status CheckUnix(const std::string& address) {
   if (connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) {
     return Unavailable(address, "another program serves it");
   }
-  if (errno != ENOENT && errno != ECONNREFUSED) return Unavailable(address, std::strerror(errno));
+  if (errno != ENOENT && errno != ECONNREFUSED)
+    return Unavailable(address, std::generic_category().message(errno));
   return absl::OkStatus();
 }
 
@@ -73,7 +75,7 @@ absl::Status CheckAddress(const std::string& address) {
     if (bind(fd, a->ai_addr, a->ai_addrlen) == 0) return absl::OkStatus();
     error = errno;
   }
-  return Unavailable(address, std::strerror(error));
+  return Unavailable(address, std::generic_category().message(error));
 }
 
 absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -117,7 +118,7 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Bind(const std::string
     const int fd = ListenAt(at, all, &port);
     if (fd >= 0) fds.push_back(fd);
   }
-  if (fds.empty()) return failed(std::strerror(error));
+  if (fds.empty()) return failed(std::generic_category().message(error));
   return std::unique_ptr<TcpListener>(new TcpListener(std::move(fds), port));
 }
 

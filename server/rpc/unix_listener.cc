@@ -10,7 +10,7 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "kernels/text/cat.h"
@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Bind(const std::stri
                                                                  Access* access,
                                                                  ClientLimits* limits) {
   const auto failed = [&](int fd) {
-    const absl::Status status =
-        absl::UnavailableError(Cat("cannot listen on unix:", path, ": ", std::strerror(errno)));
+    const absl::Status status = absl::UnavailableError(
+        Cat("cannot listen on unix:", path, ": ", std::generic_category().message(errno)));
     if (fd >= 0) close(fd);
     return status;
   };

@@ -1,7 +1,7 @@
 #include "server/store/sqlite.h"
 
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 #include <utility>
 #include "kernels/text/cat.h"
 
@@ -118,7 +118,7 @@ absl::Status Database::Error(int code) const {
   const int system = db_ == nullptr ? 0 : sqlite3_system_errno(db_.get());
   std::string message =
       Cat(path_, ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_.get()));
-  if (system != 0) message += Cat(" (", std::strerror(system), ")");
+  if (system != 0) message += Cat(" (", std::generic_category().message(system), ")");
   const bool no_room = system == ENOSPC || system == EDQUOT;
   switch (code & 0xff) {
     case SQLITE_FULL:

@@ -1,7 +1,6 @@
 #include "server/store/store_backup.h"
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -72,7 +71,8 @@ absl::Status BackupStore(const std::string& folder, std::atomic<bool>& stop,
   while (left > 0) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     if (file.gcount() <= 0) {
-      return absl::InternalError(Cat("cannot read ", path, ": ", std::strerror(errno)));
+      return absl::InternalError(
+          Cat("cannot read ", path, ": ", std::generic_category().message(errno)));
     }
     left -= file.gcount();
     const std::string_view read(piece.data(), static_cast<std::size_t>(file.gcount()));

@@ -188,8 +188,8 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
   const std::string path = folder + "/assay.lock";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) {
-    return absl::PermissionDeniedError(
-        Cat("cannot write in the state folder ", folder, ": ", std::strerror(errno)));
+    return absl::PermissionDeniedError(Cat("cannot write in the state folder ", folder, ": ",
+                                           std::generic_category().message(errno)));
   }
   std::unique_ptr<FolderLock> lock(new FolderLock(fd));
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -204,7 +204,8 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
   // For the message above only: the lock is flock's, and a failure here changes nothing.
   const std::string pid = Cat(getpid(), "\n");
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
-    Log(LogLevel::kWarn, "store.lock_unsigned", {{"path", path}, {"reason", std::strerror(errno)}});
+    Log(LogLevel::kWarn, "store.lock_unsigned",
+        {{"path", path}, {"reason", std::generic_category().message(errno)}});
   }
   return lock;
 }

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ void Note(std::string_view what, int error, std::string& to) {
   Append(&to, to.empty() ? "" : "; ", what, ": ",
          error == 0 ? std::string("allowed")
          : missing  ? std::string("not there")
-                    : Cat("refused (", std::strerror(error), ")"));
+                    : Cat("refused (", std::generic_category().message(error), ")"));
 }
 
 std::vector<std::string> CommandLine(pid_t pid) {

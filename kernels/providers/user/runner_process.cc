@@ -13,10 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -149,8 +149,8 @@ absl::Status RunnerProcess::MakeMemory(const Description& description) {
   void* const mapped =
       mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd_, 0);
   if (mapped == MAP_FAILED) {
-    return absl::ResourceExhaustedError(
-        Cat(memory_bytes_, " bytes for a kernel's process: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(Cat(
+        memory_bytes_, " bytes for a kernel's process: ", std::generic_category().message(errno)));
   }
   memory_ = static_cast<char*>(mapped);
   head().description = description;
