@@ -63,9 +63,9 @@ class InputsAndOutput final : public HostInputs {
   std::span<const double> output_;
 };
 
-// Finds the elements of which their bounds say nothing.
-void FindUnproven(const std::vector<double>& value, const std::vector<double>& allowance,
-                  Recheck& result) {
+// Counts the elements whose bounds say nothing.
+void CountUnproven(const std::vector<double>& value, const std::vector<double>& allowance,
+                   Recheck& result) {
   double mean = 0;  // of the magnitudes
   for (const double v : value) {
     if (std::isfinite(v)) mean += std::abs(v) / static_cast<double>(value.size());
@@ -151,7 +151,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
 
   Recheck result;
   result.elements = static_cast<std::int64_t>(n);
-  if (!plan.exact) FindUnproven(value, allowance_here, result);
+  if (!plan.exact) CountUnproven(value, allowance_here, result);
   if (findings->disagreements == 0) return result;
   const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
   result.fault = absl::StrFormat(

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/judge/overflow.h"
+#include "kernels/numerics/bound.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
@@ -372,12 +373,17 @@ class Jury {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat("at ", Grouped(e_.unbounded), " of ", Grouped(e_.rechecked),
               " sampled elements the terms overflow FP64, and the error bound with them: any "
-              "number holds it"));
-    } else if (e_.received && e_.unproven > kMostUnproven) {
-      // Data that were drawn here have exact probes beside them.
+              "number is within it"));
+      return;
+    }
+    // Beside data that are drawn here run further cases, of other data.
+    const bool alone = e_.received || !case_.probes || case_.flushes_subnormals;
+    // Attention in 8-bit floats averages values to less than its weights are rounded by.
+    const bool averages = MayBeSummedNarrowly(case_.dtype);
+    if (alone && !averages && e_.unproven > kMostUnproven) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat("the error bound is as large as the results, for ", SharePercent(e_.unproven),
-              " of them by magnitude: holding it proves little"));
+              " of them by magnitude: being within it proves little"));
     }
   }
 
@@ -388,7 +394,8 @@ class Jury {
           "the output has no elements: nothing was compared");
       return;
     }
-    if (e_.flushed && BoundGates() && r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
+    const bool may_flush = e_.flushed || case_.flushes_subnormals;
+    if (may_flush && BoundGates() && r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           absl::StrFormat("no result is above %.3g, the smallest normal number, and some are "
                           "right only where subnormal numbers may be taken for 0: so is anything "

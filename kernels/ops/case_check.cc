@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/ops/case.h"
+#include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/slice.h"
@@ -163,11 +164,18 @@ void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
   refuse_of_others(c.operand_roundoff.has_value(), "operand_roundoff");
   refuse_of_others(c.flushes_subnormals, "flushes_subnormals");
   if (!c.operand_roundoff || !callers) return;
-  const double most = OpOf(c).traits().most_operand_roundoff * AccumulatorRoundoff(c.dtype);
+  const double most = HasSignificandProbes(c.dtype)
+                          ? OpOf(c).traits().most_operand_roundoff * AccumulatorRoundoff(c.dtype)
+                          : 0;
+  if (most == 0) {
+    errors.push_back({"operand_roundoff", Cat("changes nothing for ", OpName(c.problem), " of ",
+                                              Name(c.dtype), ": leave it out")});
+    return;
+  }
   if (!(*c.operand_roundoff >= 0 && *c.operand_roundoff <= most)) {
     errors.push_back(
-        {"operand_roundoff", Cat("must be from 0 to ", most, " for ", OpName(c.problem), " of ",
-                                 Name(c.dtype), ", got ", *c.operand_roundoff)});
+        {"operand_roundoff", Cat("must be from 0 to ", Shortest(most), " for ", OpName(c.problem),
+                                 " of ", Name(c.dtype), ", got ", Shortest(*c.operand_roundoff))});
   }
 }
 

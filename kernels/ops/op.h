@@ -100,8 +100,9 @@ struct OpTraits {
   // A kernel reads its data more than once unless it keeps a row: see kSlowPassesEfficiency.
   bool several_passes = false;
   // The largest Kernel::operand_roundoff, in units of the accumulator's u: 2^-22 in fp32. Above
-  // kSplitRoundoff it is a transform's, whose errors are relative to its neighbours, too.
-  double most_operand_roundoff = kSplitRoundoff;
+  // kSplitRoundoff it is a transform's, whose errors are relative to its neighbours, too. 0: no
+  // case shows the significands of its operands.
+  double most_operand_roundoff = 0;
   // Random checksums can verify the output (kernels/checksum/checksum.h).
   bool checksums = false;
   // What is right only the caller knows: a kernel of the caller's is the reference, and only

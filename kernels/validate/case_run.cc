@@ -177,7 +177,7 @@ void CaseRun::DescribeArithmetic() {
   if (plan().operand_roundoff > 0) {
     add(absl::StrFormat("takes operands to a relative 2^%g", std::log2(plan().operand_roundoff)));
   }
-  if (case_.flushes_subnormals) add("takes subnormal numbers for 0");
+  if (case_.flushes_subnormals) add("gives 0 for subnormal results");
   const TruncatingUnit& t = a.truncation;
   if (!(t.roundoff > 0)) return;
   std::string cut = absl::StrFormat("cuts sums off at a relative 2^%g", std::log2(t.roundoff));

@@ -29,7 +29,9 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   const double coarser =
       std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
-  plan.flushes_subnormals = kernel_->flushes_subnormals() || case_.flushes_subnormals;
+  // Arithmetic flushes; a conversion to a format of a smaller range does not.
+  const bool flushed = Info(plan.output.dtype).min_normal <= Info(DType::kF32).min_normal;
+  plan.flushes_subnormals = kernel_->flushes_subnormals() || (case_.flushes_subnormals && flushed);
   const Op& op = *FindOp(OpName(case_.problem));
   plan.operand_roundoff =
       std::min(case_.operand_roundoff.value_or(kernel_->operand_roundoff()),

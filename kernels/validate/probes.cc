@@ -30,12 +30,16 @@ std::string Shown(const ElementSample& s, const Plan& plan) {
                          s.expected, digits, s.expected_bits);
 }
 
+constexpr std::string_view kDeclareIt =
+    "; if the kernel splits its operands or transforms them by design, declare it: "
+    "operand_roundoff, at most ";
+
+// A transform of whole numbers, where one is declared, gives them back to within this much.
+constexpr double kOfWhole = 0.25;
+
 // What is known of a significand that did not come through, from the largest relative error: an
 // error of 2^-11 leaves 11 bits. Nothing if the first bits are wrong already, which rounding does
 // not do.
-constexpr std::string_view kSayIt =
-    "; a kernel that by design splits its operands or transforms them says so: operand_roundoff";
-
 std::string BitsRight(double relative_error, const Plan& plan, int operand) {
   constexpr double kLargest = 0.25;
   if (!(relative_error > 0 && relative_error <= kLargest)) return "";
@@ -205,19 +209,26 @@ class Prober {
     request.reference = launcher.reference().value;
     request.allowance = launcher.reference().allowance;
     request.proven_factor = plan.proven_factor;
-    // A kernel's declared arithmetic shows in the significands alone: whole numbers stay exact.
-    const double declared = probe.data.significand >= 0 ? plan.operand_roundoff : 0;
+    // Operands that are split show in the significands alone: whole numbers stay exact.
+    const bool transform = plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
+    const bool significand = probe.data.significand >= 0;
+    const double declared = significand || transform ? plan.operand_roundoff : 0;
     const double deviation = std::max(probe.deviation, declared);
     request.exact = plan.exact && deviation == 0;
     request.flushes_subnormals = plan.flushes_subnormals;
     request.gate = Gate::kBound;
-    if (deviation > 0) {
+    if (plan.exact && !significand && transform) {
+      const OutputRounding rounding = OutputRoundingOf(plan.output.dtype, plan.flushes_subnormals);
+      request.gate = Gate::kAllClose;
+      request.atol = rounding.half_quantum + kOfWhole;
+      request.rtol = rounding.u;
+    } else if (deviation > 0) {
       const OutputRounding rounding = OutputRoundingOf(plan.output.dtype, plan.flushes_subnormals);
       request.gate = Gate::kAllClose;
       request.atol = rounding.half_quantum;
       request.rtol = rounding.u + (1 + rounding.u) * deviation;
       // A transform's errors are relative to the neighbours, too, which may be all there is.
-      if (declared > kSplitRoundoff * plan.accumulator_roundoff) {
+      if (transform) {
         request.atol += declared * LargestMagnitude(kFullSignificands);
       }
     }
@@ -252,17 +263,19 @@ class Prober {
                plan.exact ? " elements are not the exact result"
                           : " elements are beyond their bound",
                operand >= 0 ? BitsRight(r.max_rel_error, plan, operand) : "", "; first ",
-               Shown(sample, plan), MayBeByDesign(probe.data, plan, r.max_rel_error) ? kSayIt : ""),
+               Shown(sample, plan), ByDesign(probe.data, plan, r.max_rel_error)),
            outcome);
     }
     CheckDigest(r, outcome);
     return std::nullopt;
   }
 
-  // Whether a kernel that splits or transforms its operands errs so, and may be told to say so.
-  bool MayBeByDesign(const Case& probe, const Plan& plan, double relative_error) const {
+  // What a caller may declare, if that could allow the error.
+  std::string ByDesign(const Case& probe, const Plan& plan, double relative_error) const {
     const double most = s_.op.traits().most_operand_roundoff * plan.accumulator_roundoff;
-    return probe.significand >= 0 && !IsOurs() && !probe.operand_roundoff && relative_error <= most;
+    const bool could = relative_error <= most && plan.operand_roundoff < most;
+    if (probe.significand < 0 || IsOurs() || !could) return "";
+    return Cat(kDeclareIt, Shortest(most));
   }
 
   void CheckDigest(const CompareResult& r, ProbeOutcome& outcome) {

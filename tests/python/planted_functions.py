@@ -136,12 +136,27 @@ def winograd(x, w):
     b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], F)
     g = np.array([[1, 0, 0], [.5, .5, .5], [.5, -.5, .5], [0, 0, 1]], F)
     a = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], F)
+    return transformed(x, w, a, b, g)
+
+
+def winograd_of_four(x, w):
+    """Winograd's F(4x4, 3x3), whose transforms round whole numbers, too."""
+    b = np.array([[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0],
+                  [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]], F)
+    g = np.array([[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6],
+                  [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]], F)
+    a = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]], F)
+    return transformed(x, w, a, b, g)
+
+
+def transformed(x, w, a, b, g):
+    step = len(a)
     rows, cols = x.shape[-2:]
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1 + rows % 2), (1, 1 + cols % 2)))
-    tiles = np.lib.stride_tricks.sliding_window_view(padded, (4, 4), (2, 3))[:, :, ::2, ::2]
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1 + -rows % step), (1, 1 + -cols % step)))
+    tiles = np.lib.stride_tricks.sliding_window_view(padded, b.shape, (2, 3))[:, :, ::step, ::step]
     products = np.einsum("fcij,nctuij->nftuij", g @ w @ g.T, b @ tiles @ b.T)
     y = (a @ products @ a.T).transpose(0, 1, 2, 4, 3, 5)
-    return np.ascontiguousarray(y.reshape(*y.shape[:2], 2 * y.shape[2], -1)[..., :rows, :cols])
+    return np.ascontiguousarray(y.reshape(*y.shape[:2], step * y.shape[2], -1)[..., :rows, :cols])
 
 
 def flushed(x):

@@ -64,33 +64,65 @@ def test_planted_functions_fail_with_the_right_reason(client, case):
         report.raise_on_failure()
 
 
+MANY = {"shapes": {"batch": 1, "channels": 32, "filters": 8, "input": [17, 18], "kernel": [3, 3]}, "padding": [1]}
+MOST = 2.0 ** -16
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_function_may_transform_its_operands_if_it_says_so(client, seed):
-    case = {"op": "conv", "dtype": "fp32", "seed": seed, "client": client, **planted_functions.IMAGES}
-    silent = assay.validate(planted_functions.winograd, **case)[0]
+@pytest.mark.parametrize("fn", [planted_functions.winograd, planted_functions.winograd_of_four])
+def test_a_function_may_transform_its_operands_if_it_declares_it(client, fn, seed):
+    case = {"op": "conv", "dtype": "fp32", "seed": seed, "client": client, **MANY}
+    silent = assay.validate(fn, **case)[0]
     assert (silent.verdict, silent.reason) == ("FAILED", "exact"), silent
-    assert "says so: operand_roundoff" in silent.message
-    report = assay.validate(planted_functions.winograd, operand_roundoff=2.0 ** -16, **case)
+    assert "operand_roundoff, at most 1.52587890625e-05" in str(silent.findings)
+    report = assay.validate(fn, operand_roundoff=MOST, **case)
     assert report.passed, report
     assert "takes operands to a relative 2^-16" in report[0].implementation
-    wrong = assay.validate(lambda x, w: planted_functions.winograd(x, w) * F(1 + 2.0 ** -13),
-                           operand_roundoff=2.0 ** -16, **case)[0]
-    assert wrong.verdict == "FAILED", wrong
+    # An error below the bound and above what was declared.
+    wrong = assay.validate(lambda x, w: fn(x, w) * F(1 + 2.0 ** -13), operand_roundoff=MOST, **case)[0]
+    assert wrong.verdict == "FAILED" and "exact-significand" in str(wrong.findings), wrong
+
+
+def test_a_function_that_transforms_its_operands_sums_every_product(client):
+    def without_one(x, w):
+        w = w.copy()
+        w[0, 0, 0, 0] = 0
+        return planted_functions.winograd(x, w)
+    wrong = assay.validate(without_one, op="conv", dtype="fp32", operand_roundoff=MOST, client=client, **MANY)[0]
+    assert wrong.verdict == "FAILED" and "exact-integers" in str(wrong.findings), wrong
+
+
+def test_what_a_function_declares_is_within_limits(client):
     with pytest.raises(assay.InvalidArgument, match="operand_roundoff.*must be from 0 to"):
-        assay.validate(planted_functions.winograd, operand_roundoff=1e-3, **case)
+        assay.validate(planted_functions.winograd, op="conv", dtype="fp32", operand_roundoff=1e-3, client=client, **MANY)
+    # A case that is refused for it does not vanish among the shapes that are drawn.
+    with pytest.raises(assay.InvalidArgument, match="operand_roundoff"):
+        assay.validate(np.matmul, op="gemm", dtype=["fp32", "fp64"], operand_roundoff=1e-7, client=client)
+    # A declaration that allows next to nothing leaves the judgement of the errors together as it is.
+    coarse = assay.validate(lambda a, b: planted_functions.product(a, b) * F(1 + 3e-6), op="gemm", dtype="fp32",
+                            operand_roundoff=1e-30, client=client, shapes={"m": 96, "n": 96, "k": 2048})[0]
+    assert (coarse.verdict, coarse.reason) == ("FAILED", "structure"), coarse
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_function_may_flush_subnormal_numbers_if_it_says_so(client, seed):
+def test_a_function_may_flush_subnormal_results_if_it_declares_it(client, seed):
     case = {"op": "gemm", "dtype": "fp32", "seed": seed, "patterns": "normal:1e-18", "client": client,
             **planted_functions.PRODUCT}
-    silent = assay.validate(planted_functions.flushing_product, **case)[0]
+    flushing = planted_functions.flushing_product
+    silent = assay.validate(flushing, **case)[0]
     assert (silent.verdict, silent.reason) == ("FAILED", "bound"), silent
-    report = assay.validate(planted_functions.flushing_product, flushes_subnormals=True, **case)
+    report = assay.validate(flushing, flushes_subnormals=True, **case)
     assert report.passed, report
-    assert "takes subnormal numbers for 0" in report[0].implementation
-    half = assay.validate(lambda a, b: planted_functions.flushing_product(a, b) / 2, flushes_subnormals=True, **case)[0]
-    assert half.verdict == "FAILED", half
+    assert "gives 0 for subnormal results" in report[0].implementation
+
+    def far(a, b):
+        y = flushing(a, b)
+        return np.where(np.abs(y) < F(5e-36), F(0), y)
+    wrong = assay.validate(far, flushes_subnormals=True, **case)[0]
+    assert (wrong.verdict, wrong.reason) == ("FAILED", "bound"), wrong
+    # Where all results are as small as what may be flushed, nothing is proven.
+    tiny = assay.validate(flushing, flushes_subnormals=True, **{**case, "patterns": "normal:1e-19"})[0]
+    assert (tiny.verdict, tiny.reason) == ("INCONCLUSIVE", "suspect"), tiny
 
 
 @needs_torch

@@ -153,6 +153,9 @@ def _run(client: Client, make: Callable[[], Session], header: Any, listed: Seque
             # If no case is well, it is not the shapes that are wrong.
             if not bad or min(bad) < len(listed) or len(bad) == len(listed) + len(drawn):
                 raise
+            # Nor would another shape help, if it is another field.
+            if any("." not in match[2] and match[2] != "pattern" for match in found):
+                raise
             for match in found:
                 if match[2] == "pattern":  # no shape would help
                     drawn[int(match[1]) - len(listed)].left = 0

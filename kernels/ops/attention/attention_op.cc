@@ -52,6 +52,7 @@ constexpr std::int64_t kLeastNarrowDim = 16;
 class Attention final : public Op {
  public:
   std::string_view name() const override { return AttentionProblem::kOp; }
+  OpTraits traits() const override { return {.most_operand_roundoff = kSplitRoundoff}; }
   int DataOperands(const Problem&) const override { return 3; }
   Problem Resolved(const Case& c) const override {
     auto p = std::get<AttentionProblem>(c.problem);
@@ -169,6 +170,7 @@ class Attention final : public Op {
       const double rows = static_cast<double>(p.batch * p.heads * p.seq);
       model.gain_floor = 8 * deviation.u + deviation.p_roundoff * (0.25 + 3 / std::sqrt(rows));
     }
+    AllowDeclaredOperands(plan, deviation.u, model);
     return model;
   }
 

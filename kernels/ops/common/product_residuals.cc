@@ -76,8 +76,7 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
   model.known = true;
   const TruncatingUnit& cut = plan.accumulator.truncation;
   model.roundoff = std::max({u, plan.accumulator.roundoff, cut.roundoff});
-  // Operands that a kernel declares to take less exactly err by more than σ.
-  model.gates = DrawnInFullPrecision(plan, 2) && plan.operand_roundoff == 0;
+  model.gates = DrawnInFullPrecision(plan, 2);
   // t² of a right kernel: partial sums share a relative error of about t = u·|r|·√(K/Q). For data
   // of mean zero r² is near Q; otherwise it is K·Q at most.
   const double growth = plan.zero_mean_random ? 4 * std::sqrt(k) : k;
@@ -87,7 +86,21 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
                         (1 / static_cast<double>(plan.accumulator.block) + 1);
   }
   model.gain_floor += TruncatedGain(plan.accumulations, cut);
+  AllowDeclaredOperands(plan, u, model);
   return model;
+}
+
+void AllowDeclaredOperands(const Plan& plan, double u, ResidualModel& model) {
+  // Each product of a sum errs by up to 2·w. σ of a sum in order is at least 0.3·u·√K of them, so
+  // that errors of random signs have an R of at most 6·w/u.
+  constexpr double kOfRandomSigns = 6;
+  const double w = plan.operand_roundoff;
+  if (!(w > 0)) return;
+  const double wider = 1 + kOfRandomSigns * w / u;
+  model.largest_rms *= wider;
+  model.largest_z *= wider;
+  model.gain_floor += 2 * w;
+  if (model.direction) model.direction_floor = std::max(model.direction_floor, 8 * u) + 2 * w;
 }
 
 double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit) {

@@ -39,6 +39,10 @@ SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumu
 // integers, and for short sums in formats of 8 and 4 bits.
 ResidualModel ProductResiduals(const Case& c, const Plan& plan);
 
+// Widens the model by what a kernel declares of its operands (Plan::operand_roundoff). `u` is the
+// roundoff of its sums. Last, for it adds to what the model allows.
+void AllowDeclaredOperands(const Plan& plan, double u, ResidualModel& model);
+
 // The common relative error of sums of `terms` products that a unit may have by cutting off. 0 if
 // it does not cut off.
 double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit);

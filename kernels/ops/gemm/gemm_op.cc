@@ -99,7 +99,9 @@ void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
 class Gemm final : public Op {
  public:
   std::string_view name() const override { return GemmProblem::kOp; }
-  OpTraits traits() const override { return {.sums_of_products = true, .checksums = true}; }
+  OpTraits traits() const override {
+    return {.sums_of_products = true, .most_operand_roundoff = kSplitRoundoff, .checksums = true};
+  }
 
   Problem Resolved(const Case& c) const override {
     auto p = std::get<GemmProblem>(c.problem);

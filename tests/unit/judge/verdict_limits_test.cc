@@ -484,7 +484,17 @@ TEST_F(Limits, ABoundThatTheDataMakeWideProvesLittle) {
   EXPECT_THAT(Message(), HasSubstr("the results, for 75.0 % of them by magnitude"));
   evidence_.unproven = 0.5;
   EXPECT_EQ(Said(), "PASSED");
+  evidence_.unproven = 0.75;
+  case_.dtype = DType::kE5M2;
+  EXPECT_EQ(Said(), "PASSED") << "attention averages to less than it rounds by";
+  case_.dtype = DType::kF16;
   evidence_.received = false;
+  case_.probes = false;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect") << "nothing else judges";
+  case_.probes = true;
+  case_.flushes_subnormals = true;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect") << "the declaration may be what makes the bound wide";
+  case_.flushes_subnormals = false;
   evidence_.unbounded = 1;
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
   EXPECT_THAT(Message(), HasSubstr("at 1 of 1,024 sampled elements the terms overflow FP64"));

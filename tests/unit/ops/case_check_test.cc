@@ -112,7 +112,11 @@ TEST(CaseCheck, WhatAKernelDoesByDesignIsSaidOfTheCallersOwn) {
   EXPECT_THAT(BadFields(c), IsEmpty());
   c.operand_roundoff = 0x1p-21;
   ASSERT_THAT(BadFields(c), ElementsAre("operand_roundoff"));
-  EXPECT_THAT(Check(c)[0].message, HasSubstr("must be from 0 to 2.38419e-07 for gemm of bf16"));
+  EXPECT_THAT(Check(c)[0].message,
+              HasSubstr("must be from 0 to 2.384185791015625e-07 for gemm of"));
+  c.dtype = DType::kE4M3FN;
+  ASSERT_THAT(BadFields(c), ElementsAre("operand_roundoff"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of e4m3fn"));
 }
 
 TEST(CaseCheck, NamesEveryBadExtentAtOnce) {
