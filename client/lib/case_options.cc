@@ -86,6 +86,8 @@ constexpr CommonField kCommonFields[] = {
      "the largest relative error of the product 1*x, such as 1.5e-5"},
     {"flushes_subnormals", "flushes-subnormals",
      "a kernel of your own gives 0 where a result is subnormal (-ffast-math)"},
+    {"intermediate_dtype", "intermediate-dtype",
+     "a kernel of your own holds intermediate results in this format by design: bf16"},
     {"slices", "slice",
      "elements to show: actual[0:8,0:8], expected[3], bound, or an input by its name; may repeat"},
     {"deadline", "deadline", "longest time for a case, its references included: 10s, 500ms"},

@@ -113,6 +113,9 @@ std::string ReproLine(const Case& c, std::string_view device) {
   if (!c.reference.empty()) Append(&line, " --reference ", ShellWord(c.reference));
   AppendOption("--operand-roundoff", c.operand_roundoff, &line);
   if (c.flushes_subnormals) Append(&line, " --flushes-subnormals");
+  if (c.intermediate_dtype != DType::kUnspecified) {
+    Append(&line, " --intermediate-dtype ", Name(c.intermediate_dtype));
+  }
   if (!device.empty()) Append(&line, " --device ", ShellWord(device));
   Append(&line, " --seed ", c.seed.value_or(1));
   if (!c.pattern.empty()) Append(&line, " --pattern ", ShellWord(c.pattern));

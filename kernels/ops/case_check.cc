@@ -1,4 +1,5 @@
 // Check: everything wrong with a case that needs no device.
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_join.h"
@@ -151,6 +152,22 @@ void CheckOwnReference(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
+void CheckIntermediates(const Case& c, std::vector<FieldError>& errors) {
+  if (c.intermediate_dtype == DType::kUnspecified) return;
+  const auto refuse = [&](std::string message) {
+    errors.push_back({"intermediate_dtype", std::move(message)});
+  };
+  if (!OpOf(c).traits().intermediates) {
+    return refuse(Cat("changes nothing for ", OpName(c.problem), ": leave it out"));
+  }
+  const double most = std::max(Info(c.dtype).unit_roundoff, Info(OutputType(c)).unit_roundoff);
+  const FormatInfo& f = Info(c.intermediate_dtype);
+  if (f.is_integer || f.unit_roundoff > most) {
+    refuse(Cat("must be no coarser than the coarser one of ", Name(c.dtype), " and ",
+               Name(OutputType(c)), ", got ", f.name));
+  }
+}
+
 // What a kernel of the caller's does by design. The others say it themselves.
 void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
   const bool callers = c.provider.starts_with(kUserKernel) || c.provider == kExternal;
@@ -163,6 +180,8 @@ void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
   };
   refuse_of_others(c.operand_roundoff.has_value(), "operand_roundoff");
   refuse_of_others(c.flushes_subnormals, "flushes_subnormals");
+  refuse_of_others(c.intermediate_dtype != DType::kUnspecified, "intermediate_dtype");
+  if (callers) CheckIntermediates(c, errors);
   if (!c.operand_roundoff || !callers) return;
   const double most = HasSignificandProbes(c.dtype)
                           ? OpOf(c).traits().most_operand_roundoff * AccumulatorRoundoff(c.dtype)

@@ -103,6 +103,8 @@ struct OpTraits {
   // kSplitRoundoff it is a transform's, whose errors are relative to its neighbours, too. 0: no
   // case shows the significands of its operands.
   double most_operand_roundoff = 0;
+  // E has room for Kernel::intermediate_roundoff.
+  bool intermediates = false;
   // Random checksums can verify the output (kernels/checksum/checksum.h).
   bool checksums = false;
   // What is right only the caller knows: a kernel of the caller's is the reference, and only

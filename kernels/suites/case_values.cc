@@ -36,7 +36,8 @@ constexpr std::string_view kCaseKeys[] = {"op",
                                           "checksum_probes",
                                           "reference",
                                           "operand_roundoff",
-                                          "flushes_subnormals"};
+                                          "flushes_subnormals",
+                                          "intermediate_dtype"};
 constexpr std::string_view kPublishedKeys[] = {"name", "max_abs_error", "limit", "passed",
                                                "source"};
 constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
@@ -58,12 +59,12 @@ class Setter {
       if (s.ok()) out = v;
       return s;
     };
-    if (key == "dtype" || key == "out_dtype") {
+    if (key == "dtype" || key == "out_dtype" || key == "intermediate_dtype") {
       std::string word;
       if (absl::Status s = Get(at, key, node, &word); !s.ok()) return s;
       absl::StatusOr<DType> t = ReadDType(at, word);
       if (!t.ok()) return t.status();
-      (key == "dtype" ? c.dtype : c.out_dtype) = *t;
+      (key == "dtype" ? c.dtype : key == "out_dtype" ? c.out_dtype : c.intermediate_dtype) = *t;
       return absl::OkStatus();
     }
     if (key == "provider") return Get(at, key, node, &c.provider);

@@ -177,6 +177,9 @@ void CaseRun::DescribeArithmetic() {
   if (plan().operand_roundoff > 0) {
     add(absl::StrFormat("takes operands to a relative 2^%g", std::log2(plan().operand_roundoff)));
   }
+  if (case_.intermediate_dtype != DType::kUnspecified) {
+    add(Cat("holds intermediate results in ", Name(case_.intermediate_dtype)));
+  }
   if (case_.flushes_subnormals) add("gives 0 for subnormal results");
   const TruncatingUnit& t = a.truncation;
   if (!(t.roundoff > 0)) return;

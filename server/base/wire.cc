@@ -352,6 +352,9 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   c.reference = spec.reference();
   if (spec.has_operand_roundoff()) c.operand_roundoff = spec.operand_roundoff();
   c.flushes_subnormals = spec.flushes_subnormals();
+  c.intermediate_dtype =
+      ReadEnum<DType>(spec.intermediate_dtype(), v1::DType_IsValid(spec.intermediate_dtype()),
+                      "intermediate_dtype", errors);
   c.split_k = spec.split_k();
   c.all_criteria = spec.all_criteria();
   c.golden.insert(spec.golden().begin(), spec.golden().end());
@@ -391,6 +394,7 @@ v1::CaseSpec ToProto(const Case& c) {
   spec.set_reference(c.reference);
   if (c.operand_roundoff) spec.set_operand_roundoff(*c.operand_roundoff);
   spec.set_flushes_subnormals(c.flushes_subnormals);
+  spec.set_intermediate_dtype(static_cast<v1::DType>(c.intermediate_dtype));
   spec.set_split_k(c.split_k);
   spec.set_all_criteria(c.all_criteria);
   spec.mutable_golden()->insert(c.golden.begin(), c.golden.end());

@@ -11,6 +11,7 @@ constexpr double kLeastSpread = 0x1p-7;
 constexpr double kLargestRest = 1.5;
 // An output's own rounding is off by √3 of its deviations at most. Few distinct values may all be.
 constexpr double kLargestRestOfNarrow = 1.75;
+constexpr double kThreeRoundings = 1.75;
 
 bool IsDrawn(const Pattern& p) {
   switch (p.kind) {
@@ -43,6 +44,11 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
   // Formats of 8 bits and fewer repeat their few values.
   const auto bits = [](DType t) { return Info(t).storage_bits; };
   model.gates = bits(c.dtype) >= 16 && bits(output) >= 16;
+  if (plan.intermediate_roundoff > 0) {
+    // σ knows one rounding to the output's format; such a kernel may have three.
+    model.largest_rest *= kThreeRoundings;
+    model.gates = model.gates && plan.intermediate_roundoff <= Info(output).unit_roundoff;
+  }
   return model;
 }
 

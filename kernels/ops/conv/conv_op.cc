@@ -120,7 +120,7 @@ class Conv final : public Op {
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<ConvProblem>(c.problem);
     const ConvShape s = MakeConvShape(p);
-    const Pattern data = c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -8, 8}
+    const Pattern data = c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -127, 127}
                                                : Pattern{PatternKind::kNormal, 1, 0};
     IntList out;
     for (int d = 0; d < p.spatial(); ++d) out.push_back(p.Output(d));

@@ -18,6 +18,8 @@ namespace {
 constexpr double kKept = 64;
 // exp(-104) is below half the smallest subnormal of FP32.
 constexpr double kStep = 128;
+// The logit of a probe that exp(-x) leaves nothing of, in fp32.
+constexpr double kFar = 256;
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;
 
@@ -58,12 +60,26 @@ std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
   });
 }
 
+double UsualScale(std::int64_t k) {
+  return std::exp2(-5 - std::round(std::log2(static_cast<double>(k)) / 2));
+}
+
 std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c) {
   const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
   KernelProbe argmax{"argmax", ProbeCase(c, p, "", /*exact=*/true)};
   // Of at most n equal logits.
   argmax.deviation = ArithmeticOf(c.dtype).u * (static_cast<double>(p.n) + kRoundings);
-  return {std::move(argmax)};
+  // Logits from -3·far to -far: who counts a padding column, whose logit is 0, leaves nothing, and
+  // who subtracts no maximum divides 0 by 0.
+  const double far =
+      std::exp2(std::ceil(std::log2(2 * kFar / (static_cast<double>(p.k) * UsualScale(p.k)))));
+  const std::string a = ToString(Pattern{PatternKind::kConstant, far, 0});
+  KernelProbe below{"far-below-0", ProbeCase(c, p, Cat(a, "/constant:-1"), /*exact=*/false)};
+  // Only the last column counts: who leaves it out of the maximum or of the sum has nothing.
+  KernelProbe last{"last-column", ProbeCase(c, p, Cat(a, "/one-large:1:-1"), /*exact=*/false)};
+  if (p.transpose_w) last.skipped = "the weights are transposed";
+  // The diagnosis goes by the last that fails.
+  return {std::move(below), std::move(last), std::move(argmax)};
 }
 
 void SetArgmaxData(const Case& c, Plan& plan) {

@@ -8,6 +8,8 @@
 //             0 in FP32, and a row is 1/n at its n largest logits and 0 elsewhere, exactly,
 //             but for the roundings of 1/n and of n equal exponentials that are not quite 1.
 //             Logits reach beyond what exp holds, so a missing maximum overflows.
+//   far-below-0, last-column  equal activations and weights, judged by the bound: all logits far
+//             below 0, or all 0 but the last
 #ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 #define ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 
@@ -23,6 +25,9 @@ std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
                                               std::span<const TensorView> inputs,
                                               const TensorView& output,
                                               const ReferenceBuffers& reference);
+
+// The middle of the scales that a case has by default.
+double UsualScale(std::int64_t k);
 
 std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c);
 

@@ -21,7 +21,7 @@ namespace {
 // Scales that bring sums of k weights with normal activations to a deviation of 1.6 to 3.3: a
 // softmax with some large elements and many small ones.
 Pattern Scales(std::int64_t k) {
-  const double unit = std::exp2(-5 - std::round(std::log2(static_cast<double>(k)) / 2));
+  const double unit = UsualScale(k);
   return {PatternKind::kUniform, 0.5 * unit, 1.5 * unit};
 }
 
@@ -30,7 +30,7 @@ constexpr DType kActivations[] = {DType::kF32, DType::kF16, DType::kBF16};
 class DequantSoftmax final : public Op {
  public:
   std::string_view name() const override { return DequantSoftmaxProblem::kOp; }
-  OpTraits traits() const override { return {.sparse_output = true}; }
+  OpTraits traits() const override { return {.sparse_output = true, .intermediates = true}; }
 
   std::span<const DType> InputFormats() const override { return kActivations; }
 

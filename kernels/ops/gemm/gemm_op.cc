@@ -169,8 +169,8 @@ class Gemm final : public Op {
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<GemmProblem>(c.problem);
-    // Integers small enough that sums are not all the same few values, and exact.
-    const Pattern data = c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -8, 8}
+    // All of int8, so that who sums products in 16 bits is seen.
+    const Pattern data = c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -127, 127}
                                                : Pattern{PatternKind::kNormal, 1, 0};
     const auto operand = [&](std::string_view name, DType dtype, const Extents& extents) {
       return Operand{name, dtype, extents, Axes(extents), data};

@@ -65,6 +65,7 @@ void HoldWholeElements(std::int64_t rows, ResidualModel& model) {
 class LayerNorm final : public Op {
  public:
   std::string_view name() const override { return LayerNormProblem::kOp; }
+  OpTraits traits() const override { return {.intermediates = true}; }
 
   int DataOperands(const Problem& problem) const override {
     const auto& p = std::get<LayerNormProblem>(problem);

@@ -22,10 +22,13 @@ constexpr std::int64_t kFewElements = std::int64_t{1} << 22;
 // 16-bit outputs are subnormal.
 constexpr double kLeastEps = 0x1p-80;
 constexpr double kMostEps = 0x1p20;
-// The last column, where the others are 0. Every format of the inputs holds it.
-constexpr double kLastColumn = 192;
+// The last column, where the others are 0. Its square is beyond the range of fp16.
+constexpr double kLastColumn = 4096;
+constexpr double kLastColumnOfNarrow = 192;  // the 8-bit formats hold it
 // A mean's significand that is no power of two, so that its square needs all of its digits.
 constexpr double kSignificand = 1.37109375;
+// A mean beside which 8-bit formats hold deviations of 1.
+constexpr double kMeanOfNarrow = 8;
 
 // Where no probe can be: why.
 std::string EpsFault(const LayerNormProblem& p) {
@@ -44,10 +47,11 @@ struct RowData {
 // Deviations above eps, so that eps hides nothing, and a mean that the format holds them at.
 RowData LargeMean(const LayerNormProblem& p, DType input) {
   const FormatInfo& f = Info(input);
-  if (f.storage_bits <= 8) return {{}, Cat(Name(input), " holds no small deviations at a mean")};
   const double unit = std::exp2(std::ceil(std::log2(std::max(1.0, 64 * std::sqrt(p.eps)))));
   Pattern data{PatternKind::kNearConstant, 0, unit};
-  if (f.machine_epsilon <= 0x1p-20) {
+  if (f.storage_bits <= 8) {
+    data.a = kMeanOfNarrow * unit;
+  } else if (f.machine_epsilon <= 0x1p-20) {
     data.a = kSignificand * unit * (input == DType::kF64 ? 0x1p26 : 0x1p12);
   } else {
     // Elements are the mean or one of its neighbours: in 11 bits a tenth are, in 8 one of 64.
@@ -90,7 +94,8 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c) {
     probes.push_back(std::move(probe));
   };
   // Whoever leaves the last column out of a sum has nothing to sum.
-  add("last-column", {Pattern{PatternKind::kOneLarge, kLastColumn, -1}, ""});
+  const double last = Info(c.dtype).storage_bits <= 8 ? kLastColumnOfNarrow : kLastColumn;
+  add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
   add("small-variance", SmallVariance(p, c.dtype));
   return probes;

@@ -9,7 +9,8 @@ namespace assay {
 LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   return {static_cast<double>(problem.cols), plan.sum_depth, KernelScalar(input, problem.eps),
-          arithmetic.times * arithmetic.u,   problem.rms,    problem.affine};
+          arithmetic.times * arithmetic.u,   problem.rms,    problem.affine,
+          plan.intermediate_roundoff};
 }
 
 LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,

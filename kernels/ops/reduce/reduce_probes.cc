@@ -41,6 +41,15 @@ Pattern SignedData(std::int64_t length, DType input) {
   return {PatternKind::kExactSparse, std::min(1.0, most * most / static_cast<double>(length)), 0};
 }
 
+// The largest whole numbers that differ in their last bit: a comparison in fewer bits takes them
+// for equal.
+Pattern CloseData(DType input) {
+  constexpr double kValues = 16;
+  const FormatInfo& f = Info(input);
+  const double above = f.is_integer ? f.max_finite + 1 : 2 / f.machine_epsilon;
+  return {PatternKind::kIntegers, above - kValues, above - 1};
+}
+
 // A sum may lose as many +1 as -1. So there are several slices, if they are not too large.
 ReduceProblem WithSlices(const ReduceProblem& p) {
   constexpr std::int64_t kLeast = 16;
@@ -72,7 +81,8 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
     return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
-  return {{"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
+  return {{"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
+          {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
 }
 
 }  // namespace assay

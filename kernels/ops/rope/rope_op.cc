@@ -38,6 +38,7 @@ const RopeProblem& ProblemOf(const Case& c) { return std::get<RopeProblem>(c.pro
 class Rope final : public Op {
  public:
   std::string_view name() const override { return RopeProblem::kOp; }
+  OpTraits traits() const override { return {.intermediates = true}; }
   const Diagnostics& diagnostics() const override { return RopeDiagnostics(); }
 
   void CheckData(const Case& c, std::vector<FieldError>& errors) const override {

@@ -18,7 +18,9 @@ namespace {
 class Softmax final : public Op {
  public:
   std::string_view name() const override { return SoftmaxProblem::kOp; }
-  OpTraits traits() const override { return {.sparse_output = true, .several_passes = true}; }
+  OpTraits traits() const override {
+    return {.sparse_output = true, .several_passes = true, .intermediates = true};
+  }
   const Diagnostics& diagnostics() const override { return SoftmaxDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {

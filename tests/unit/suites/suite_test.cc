@@ -115,15 +115,15 @@ criterion = "derived"
 accumulations = 64
 split_k = 4
 probes = false
-operand_roundoff = 1e-7
-flushes_subnormals = true
-provider = "user/0123456789ab"
 published = { name = "a row", max_abs_error = 2.32, limit = 0.5, passed = false, source = "here" }
 [[case]]
 op = "gemm"
 dtype = "fp32"
 shape = { m = 1, n = 2, k = 3 }
 verify = "checksum"
+operand_roundoff = 1e-7
+flushes_subnormals = true
+provider = "user/0123456789ab"
 published = { name = "another", passed = true }
 )",
                                                  "t.toml", "cpu");
@@ -138,10 +138,10 @@ published = { name = "another", passed = true }
   EXPECT_EQ(first.accumulations, 64);
   EXPECT_EQ(first.split_k, 4);
   EXPECT_FALSE(first.probes);
-  EXPECT_EQ(first.operand_roundoff, 1e-7);
-  EXPECT_TRUE(first.flushes_subnormals);
   const Case& second = suite->cases[1];
   EXPECT_EQ(second.verify, Verification::kChecksum);
+  EXPECT_EQ(second.operand_roundoff, 1e-7);
+  EXPECT_TRUE(second.flushes_subnormals);
   EXPECT_FALSE(second.published->max_abs_error.has_value());
   EXPECT_FALSE(second.published->limit.has_value());
   EXPECT_TRUE(second.published->passed);
