@@ -119,6 +119,28 @@ TEST(CaseCheck, WhatAKernelDoesByDesignIsSaidOfTheCallersOwn) {
   EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of e4m3fn"));
 }
 
+TEST(CaseCheck, IntermediatesOfTheCallersOwnAreNoCoarserThanItsFormats) {
+  Case c;
+  c.problem = SoftmaxProblem{.rows = 4, .cols = 8};
+  c.dtype = DType::kF32;
+  c.out_dtype = DType::kBF16;
+  c.intermediate_dtype = DType::kBF16;
+  c.provider = "onednn";
+  EXPECT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
+  c.provider = "external";
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  for (const DType coarse : {DType::kE4M3FN, DType::kI8}) {
+    c.intermediate_dtype = coarse;
+    ASSERT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
+    EXPECT_THAT(Check(c)[0].message, HasSubstr("the coarser one of fp32 and bf16, got "));
+  }
+  c = Gemm();
+  c.provider = "external";
+  c.intermediate_dtype = DType::kBF16;
+  ASSERT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm"));
+}
+
 TEST(CaseCheck, NamesEveryBadExtentAtOnce) {
   EXPECT_THAT(BadFields(WithGemm([](auto& p) {
                 p.m = 0;

@@ -185,6 +185,7 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   spec.set_provider("user/0123456789ab");
   spec.set_operand_roundoff(0x1p-20);
   spec.set_flushes_subnormals(true);
+  spec.set_intermediate_dtype(v1::DTYPE_BF16);
   spec.set_seed(0);
   spec.set_atol(0.0);
   spec.mutable_deadline()->set_nanos(500'000'000);

@@ -1,0 +1,119 @@
+"""Wrong functions whose error a case's own data do not show, and the case that shows it."""
+
+import numpy as np
+import pytest
+
+import assay
+import planted_functions
+
+torch = None
+try:
+    import torch
+except ImportError:
+    pass
+needs_torch = pytest.mark.skipif(torch is None, reason="torch is not installed (python3-torch)")
+
+F = np.float32
+H = np.float16
+
+
+def gelu_of_quotient(x):
+    """tanh z as (1 - e) / (1 + e), which overflows far below 0."""
+    with np.errstate(all="ignore"):
+        e = np.exp(-2 * F(0.7978845608) * (x + F(0.044715) * x ** 3))
+        return F(0.5) * x * (1 + (1 - e) / (1 + e))
+
+
+def silu_of_complement(x, y):
+    """The sigmoid as 1 - e / (1 + e)."""
+    with np.errstate(all="ignore"):
+        e = np.exp(-x)
+        return x * (1 - e / (1 + e)) * y
+
+
+def argmax_of_halves(x):
+    return np.argmax(x.astype(H), -1).astype(np.int32)
+
+
+def rms_norm_of_half_squares(x, *, eps):
+    with np.errstate(over="ignore"):
+        squares = (x * x).astype(F)
+    return (x.astype(F) / np.sqrt(squares.mean(-1, keepdims=True) + F(eps))).astype(H)
+
+
+def product_of_saturated_pairs(a, b):
+    """Sums of two products are held in 16 bits, as some instructions do."""
+    pairs = a[:, :, None].astype(np.int32) * b
+    sums = np.clip(pairs[:, 0::2] + pairs[:, 1::2], -32768, 32767)
+    return sums.sum(1, dtype=np.int32)
+
+
+def probabilities(a, w, scale, *, last=0, padding=0):
+    x = a.astype(F) @ w.astype(F) * scale
+    with np.errstate(all="ignore"):
+        top = np.maximum(x.max(-1, keepdims=True), 0 if padding else -np.inf)
+        e = np.exp(x - top)
+        total = e[:, :e.shape[1] - last].sum(-1, keepdims=True) + padding * np.exp(-top)
+        return (e / total).astype(a.dtype)
+
+
+UNSEEN = [
+    ("GELU, NaN far below 0", gelu_of_quotient, "elementwise", "fp32",
+     {"kind": "gelu_tanh", "shapes": {"rows": 24, "cols": 200}}, "saturated-below"),
+    ("silu, NaN far below 0", silu_of_complement, "elementwise", "fp32",
+     {"kind": "silu_mul", "shapes": {"rows": 24, "cols": 200}}, "saturated-below"),
+    ("argmax of values in fp16", argmax_of_halves, "reduce", "fp32",
+     {"kind": "argmax", "shapes": {"extents": [4, 200]}}, "close-integers"),
+    ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",
+     {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "last-column"),
+    ("sum without the last column", lambda a, w, scale: probabilities(a, w, scale, last=1), "dequant_softmax", "fp16",
+     {"shapes": {"m": 1, "n": 4096, "k": 256}}, "last-column"),
+    ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
+     {"shapes": {"m": 4, "n": 4090, "k": 256}}, "far-below-0"),
+]
+
+
+@pytest.mark.parametrize("fn, op, dtype, fields, probe", [case[1:] for case in UNSEEN], ids=[c[0] for c in UNSEEN])
+def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fields, probe):
+    result = assay.validate(fn, op=op, dtype=dtype, held_out=0, client=assay_client, **fields)[0]
+    assert result.verdict == "FAILED", result
+    assert all(finding.message.startswith(f"{probe}: ") for finding in result.findings), result.findings
+
+
+def test_int8_data_show_sums_of_16_bits(assay_client):
+    result = assay.validate(product_of_saturated_pairs, op="gemm", dtype="int8", held_out=0, client=assay_client,
+                            shapes={"m": 32, "n": 32, "k": 64})[0]
+    assert (result.verdict, result.reason) == ("FAILED", "exact"), result
+
+
+def test_right_functions_pass_the_same_probes(assay_client):
+    def right(op, fn, dtype="fp32", **fields):
+        report = assay.validate(fn, op=op, dtype=dtype, client=assay_client, **fields)
+        assert report.passed, report
+    right("reduce", lambda x: np.argmax(x, -1).astype(np.int32), kind="argmax", shapes={"extents": [4, 200]})
+    right("dequant_softmax", probabilities, "fp16", shapes={"m": 4, "n": 4090, "k": 256})
+    right("dequant_softmax", probabilities, "fp32", shapes={"m": 4, "n": 301, "k": 33})
+    right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
+    right("gemm", lambda a, b: a.astype(np.int32) @ b.astype(np.int32), "int8", shapes={"m": 32, "n": 32, "k": 64})
+
+
+def _llama(x, w, *, eps):
+    """The norm as some models define it: rounded before the weight."""
+    y = x.float()
+    y = (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
+    return (w.float() * y.float()).to(x.dtype)
+
+
+@needs_torch
+def test_a_function_may_round_in_between_if_it_declares_it(assay_client):
+    case = {"op": "layer_norm", "rms": True, "affine": True, "dtype": "bf16", "arrays": "torch", "held_out": 0,
+            "shapes": {"rows": 16, "cols": 4096}, "client": assay_client}
+    silent = assay.validate(_llama, **case)[0]
+    assert (silent.verdict, silent.reason) == ("FAILED", "bound"), silent
+    report = assay.validate(_llama, intermediate_dtype="bf16", **case)
+    assert report.passed, report
+    assert "holds intermediate results in bf16" in report[0].implementation
+    wrong = assay.validate(lambda x, w, *, eps: _llama(x, w, eps=eps) * 1.02, intermediate_dtype="bf16", **case)[0]
+    assert wrong.verdict == "FAILED", wrong
+    with pytest.raises(assay.InvalidArgument, match="intermediate_dtype.*must be no coarser"):
+        assay.validate(_llama, intermediate_dtype="e4m3fn", **case)
