@@ -172,7 +172,8 @@ class Engine {
 
   // The fiber's stack is dropped without unwinding, so nothing on it may own memory.
   [[noreturn]] void Fail(std::string message, const Where& where) {
-    Fail(std::exchange(message, {}).append(" at ").append(Text(where)));
+    message += " at " + Text(where);
+    Fail(std::move(message));
   }
   [[noreturn]] void Fail(std::string message) {
     Report(std::exchange(message, {}), *running_);

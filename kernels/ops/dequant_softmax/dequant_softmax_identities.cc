@@ -10,6 +10,7 @@
 #include "kernels/ops/common/softmax_rows.h"
 #include "kernels/ops/common/softmax_sums.h"
 #include "kernels/ops/dequant_softmax/problem.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

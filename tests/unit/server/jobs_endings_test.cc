@@ -234,7 +234,8 @@ TEST_F(JobsTest, AJobWhoseRecordIsDamagedCostsItselfAndNotTheStart) {
   const v1::Job plan = Finish("jobs/plan");
   EXPECT_EQ(plan.state(), v1::JOB_STATE_INTERRUPTED);
   EXPECT_THAT(plan.findings(0).message(), testing::HasSubstr("cannot be read"));
-  for (const v1::Job& job : manager_->List({})->jobs) {
+  const auto listed = manager_->List({});
+  for (const v1::Job& job : listed->jobs) {
     EXPECT_TRUE(job.has_end_time()) << job.name();
   }
 }
