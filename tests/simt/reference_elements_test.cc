@@ -111,9 +111,12 @@ TEST_P(SimtElementReference, ExactCasesHaveNoAllowance) {
     Case c = MakeCase(problem, DType::kF32);
     const Op& op = OpOf(problem);
     const std::vector<KernelProbe> probes = op.Probes(c, PlanOf(c));
-    const Plan plan = *op.MakePlan(probes[0].data);
+    const auto exact = std::find_if(probes.begin(), probes.end(),
+                                    [](const KernelProbe& p) { return p.data.exact; });
+    ASSERT_NE(exact, probes.end());
+    const Plan plan = *op.MakePlan(exact->data);
     ASSERT_TRUE(plan.exact);
-    ExpectPlain(probes[0].data, plan,
+    ExpectPlain(exact->data, plan,
                 [](int, std::int64_t i) { return 16 + static_cast<double>(i % 9); });
   }
 }

@@ -30,12 +30,14 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
     std::string error;
     const auto patterns = ParsePatterns(c.pattern, &error);
     if (!patterns.has_value()) return Refusal({"pattern", error});
-    if (patterns->size() != 1 && patterns->size() != operands) {
-      return Refusal({"pattern", Cat("must be one pattern or ", operands, " with / between, got ",
-                                     patterns->size())});
+    // Probes fill operands that a case leaves to the operator.
+    const std::size_t given = patterns->size();
+    if (given != 1 && (given < operands || given > plan.inputs.size())) {
+      return Refusal(
+          {"pattern", Cat("must be one pattern or ", operands, " with / between, got ", given)});
     }
-    for (std::size_t i = 0; i < operands; ++i) {
-      plan.inputs[i].pattern = patterns->size() == 1 ? patterns->front() : (*patterns)[i];
+    for (std::size_t i = 0; i < std::max(given, operands); ++i) {
+      plan.inputs[i].pattern = given == 1 ? patterns->front() : (*patterns)[i];
     }
   }
   for (std::size_t i = 0; i < std::min(c.magnitudes.size(), plan.inputs.size()); ++i) {

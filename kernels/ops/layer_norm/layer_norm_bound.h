@@ -17,7 +17,7 @@ struct LayerNormTerms {
   double u = 0;      // roundoff of the accumulator, twice it for fp64
   bool rms = false;
   bool affine = false;
-  double intermediate = 0;  // u_i
+  double intermediate = 0;  // u_i/u
 };
 
 // What a row's elements have in common.
@@ -56,14 +56,13 @@ ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTe
                                                                const LayerNormRow& row, double x,
                                                                double weight, double bias) {
   const double y = (x - row.origin - row.offset) * row.rstd;
-  double e = (t.depth + 8) * std::abs(y);
+  double e = (t.depth + 8 + (t.affine ? 0 : t.intermediate)) * std::abs(y);
   if (!t.rms)
     e += (t.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd * (1 + std::abs(y));
-  if (!t.affine) return {y, std::isfinite(y) ? t.u * e + t.intermediate * std::abs(y) : 0.0};
+  if (!t.affine) return {y, std::isfinite(y) ? t.u * e : 0.0};
   const double r = y * weight + bias;
-  const double product = std::abs(weight * y);
-  e = std::abs(weight) * e + 2 * (product + std::abs(r));
-  return {r, std::isfinite(r) ? t.u * e + 2 * t.intermediate * product : 0.0};
+  e = std::abs(weight) * e + (2 + 2 * t.intermediate) * std::abs(weight * y) + 2 * std::abs(r);
+  return {r, std::isfinite(r) ? t.u * e : 0.0};
 }
 
 }  // namespace assay

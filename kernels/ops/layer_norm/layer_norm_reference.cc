@@ -8,9 +8,13 @@ namespace assay {
 
 LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
-  return {static_cast<double>(problem.cols), plan.sum_depth, KernelScalar(input, problem.eps),
-          arithmetic.times * arithmetic.u,   problem.rms,    problem.affine,
-          plan.intermediate_roundoff};
+  return {static_cast<double>(problem.cols),
+          plan.sum_depth,
+          KernelScalar(input, problem.eps),
+          arithmetic.times * arithmetic.u,
+          problem.rms,
+          problem.affine,
+          plan.intermediate_roundoff / (arithmetic.times * arithmetic.u)};
 }
 
 LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,

@@ -42,11 +42,11 @@ Pattern SignedData(std::int64_t length, DType input) {
 }
 
 // The largest whole numbers that differ in their last bit: a comparison in fewer bits takes them
-// for equal.
+// for equal. In fp64 the largest that the pattern takes.
 Pattern CloseData(DType input) {
   constexpr double kValues = 16;
   const FormatInfo& f = Info(input);
-  const double above = f.is_integer ? f.max_finite + 1 : 2 / f.machine_epsilon;
+  const double above = std::min(f.is_integer ? f.max_finite + 1 : 2 / f.machine_epsilon, 0x1p31);
   return {PatternKind::kIntegers, above - kValues, above - 1};
 }
 

@@ -318,7 +318,8 @@ TEST(Request, WhatIsSaidOfAKernelOfOnesOwnIsNotSaidOfThoseBesideIt) {
   Assay(service, {"bench", "gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32",
                   "--kernel", "user/0123456789ab", "--provider", "builtin", "--operand-roundoff",
                   "1e-8", "--flushes-subnormals"});
-  const auto& cases = service.created().at(0).spec().cases().cases();
+  const v1::JobSpec spec = service.created().at(0).spec();
+  const auto& cases = spec.cases().cases();
   ASSERT_EQ(cases.size(), 2);
   EXPECT_EQ(cases[0].operand_roundoff(), 1e-8);
   EXPECT_TRUE(cases[0].flushes_subnormals());

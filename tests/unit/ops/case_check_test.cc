@@ -122,8 +122,7 @@ TEST(CaseCheck, WhatAKernelDoesByDesignIsSaidOfTheCallersOwn) {
 TEST(CaseCheck, IntermediatesOfTheCallersOwnAreNoCoarserThanItsFormats) {
   Case c;
   c.problem = SoftmaxProblem{.rows = 4, .cols = 8};
-  c.dtype = DType::kF32;
-  c.out_dtype = DType::kBF16;
+  c.dtype = DType::kBF16;
   c.intermediate_dtype = DType::kBF16;
   c.provider = "onednn";
   EXPECT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
@@ -132,7 +131,7 @@ TEST(CaseCheck, IntermediatesOfTheCallersOwnAreNoCoarserThanItsFormats) {
   for (const DType coarse : {DType::kE4M3FN, DType::kI8}) {
     c.intermediate_dtype = coarse;
     ASSERT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
-    EXPECT_THAT(Check(c)[0].message, HasSubstr("the coarser one of fp32 and bf16, got "));
+    EXPECT_THAT(Check(c)[0].message, HasSubstr("the coarser one of bf16 and bf16, got "));
   }
   c = Gemm();
   c.provider = "external";

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
 
@@ -296,10 +297,28 @@ TEST(ReduceProbe, OfAMaximumIsBelowZeroAndHasTies) {
   for (const char* kind : {"max", "argmax"}) {
     const Case c = MakeCase(Of(kind, {4, 64}), DType::kE5M2);
     const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
-    ASSERT_EQ(probes.size(), 1u);
-    EXPECT_EQ(probes[0].name, "negative-integers");
-    EXPECT_EQ(*ParsePattern(probes[0].data.pattern, nullptr),
+    ASSERT_EQ(probes.size(), 2u);
+    EXPECT_EQ(probes[1].name, "negative-integers");
+    EXPECT_EQ(*ParsePattern(probes[1].data.pattern, nullptr),
               (Pattern{PatternKind::kIntegers, -8, -1}));
+  }
+}
+
+// Each of 16 neighbours is held, and half of the last bit is lost in one bit less.
+TEST(ReduceProbe, OfACloseComparisonNeedsEveryBit) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
+                        DType::kE4M3FN, DType::kE5M2, DType::kI8}) {
+    const Case c = MakeCase(Of("argmax", {4, 64}), t);
+    const KernelProbe probe = ReduceOp().Probes(c, PlanOf(c))[0];
+    ASSERT_EQ(probe.name, "close-integers");
+    const std::optional<Pattern> parsed = ParsePattern(probe.data.pattern, nullptr);
+    ASSERT_TRUE(parsed.has_value()) << Name(t) << ' ' << probe.data.pattern;
+    const Pattern& pattern = *parsed;
+    EXPECT_EQ(pattern.kind, PatternKind::kIntegers);
+    EXPECT_EQ(pattern.b - pattern.a, 15) << Name(t);
+    for (double v = pattern.a; v <= pattern.b; ++v) EXPECT_EQ(Quantise(v, t), v) << Name(t);
+    if (Info(t).is_integer || t == DType::kF64) continue;
+    EXPECT_EQ(pattern.b, 2 / Info(t).machine_epsilon - 1) << Name(t);
   }
 }
 

@@ -185,7 +185,6 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   spec.set_provider("user/0123456789ab");
   spec.set_operand_roundoff(0x1p-20);
   spec.set_flushes_subnormals(true);
-  spec.set_intermediate_dtype(v1::DTYPE_BF16);
   spec.set_seed(0);
   spec.set_atol(0.0);
   spec.mutable_deadline()->set_nanos(500'000'000);
@@ -197,6 +196,15 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   const Case c = FromProto(spec, errors);
   ASSERT_TRUE(errors.empty()) << errors[0].field << errors[0].message;
   EXPECT_EQ(ToProto(c).SerializeAsString(), spec.SerializeAsString());
+
+  v1::CaseSpec rows;
+  rows.mutable_softmax()->set_rows(4);
+  rows.mutable_softmax()->set_cols(8);
+  rows.set_dtype(v1::DTYPE_BF16);
+  rows.set_provider("user/0123456789ab");
+  rows.set_intermediate_dtype(v1::DTYPE_BF16);
+  EXPECT_EQ(ToProto(FromProto(rows, errors)).SerializeAsString(), rows.SerializeAsString());
+  EXPECT_TRUE(errors.empty()) << errors[0].field << errors[0].message;
 }
 
 // A field that is set to its default is not written again, so this holds help and struct together.
