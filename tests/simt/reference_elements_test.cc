@@ -1,5 +1,7 @@
 // The references of reduce, elementwise and rope for GPUs under the emulator, held to the plain
 // ones.
+#include <algorithm>
+
 #include "simt/references.h"
 
 namespace assay {
