@@ -395,7 +395,8 @@ class Jury {
       return;
     }
     const bool may_flush = e_.flushed || case_.flushes_subnormals;
-    if (may_flush && BoundGates() && r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
+    if (may_flush && BoundGates() && r_.finite_pairs > 0 &&
+        r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           absl::StrFormat("no result is above %.3g, the smallest normal number, and some are "
                           "right only where subnormal numbers may be taken for 0: so is anything "

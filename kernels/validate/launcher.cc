@@ -8,6 +8,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
@@ -28,10 +29,10 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   // No kernel may ask for more than the coarser of its formats rounds by.
   const double coarser =
       std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
-  const double intermediate = case_.intermediate_dtype == DType::kUnspecified
-                                  ? kernel_->intermediate_roundoff()
-                                  : Info(case_.intermediate_dtype).unit_roundoff;
-  plan.intermediate_roundoff = std::min(intermediate, coarser);
+  plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
+  if (case_.intermediate_dtype != DType::kUnspecified) {
+    plan.intermediate_roundoff = kDeclaredRoundings * Info(case_.intermediate_dtype).unit_roundoff;
+  }
   // Arithmetic flushes; a conversion to a format of a smaller range does not.
   const bool flushed = Info(plan.output.dtype).min_normal <= Info(DType::kF32).min_normal;
   plan.flushes_subnormals = kernel_->flushes_subnormals() || (case_.flushes_subnormals && flushed);

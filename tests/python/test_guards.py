@@ -112,5 +112,21 @@ def test_bands(word, shape):
 
 def test_a_band_is_nan():
     for kind in ("f2", "f4", "f8"):
-        band = Guarded("x", (1,), kind).memory[:64].view(kind)
-        assert np.isnan(band).all()
+        for _ in range(20):
+            band = Guarded("x", (1,), kind).memory[:64].view(kind)
+            assert np.isnan(band).all()
+
+
+def _one_more(a):
+    """The array and the element behind it."""
+    return np.lib.stride_tricks.as_strided(a, (a.size + 1,))
+
+
+def test_what_is_made_of_one_band_is_not_what_another_one_holds(assay_client):
+    def add(a, b, out):
+        with np.errstate(all="ignore"):
+            np.add(_one_more(a), _one_more(b), out=_one_more(out))
+    for dtype in ("fp64", "fp32", "fp16"):
+        result = assay.validate(add, op="elementwise", kind="add", dtype=dtype, shapes={"rows": 7, "cols": 65}, held_out=0,
+                                client=assay_client)[0]
+        assert (result.verdict, result.reason) == ("FAILED", "guard"), result

@@ -1,18 +1,20 @@
 """Memory with guard bands, for the arrays that a function under test is given.
 
-The bands are those that the daemon lays around the operands of its own kernels: 4096 bytes on each side, each 0xFF. A
-function that writes outside of an array changes them. One that reads there gets NaN in every floating format, and the
-daemon finds what comes of it.
+The bands are like those that the daemon lays around the operands of its own kernels: 4096 bytes on each side. A function
+that writes outside of an array changes them. One that reads there gets NaN in every floating format of 16 bits and more,
+and the daemon finds what comes of it. Arithmetic keeps the bits of a NaN, so each array has NaNs of its own: what is
+computed from one array's band is not what another one's holds.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Optional, Sequence
 
 import numpy as np
 
 _BAND = 4096  # [bytes] on each side
-_BYTE = 0xFF
+_WORDS = itertools.cycle(range(0xFFFF, 0xFFEF, -1))  # of 16 bits; arrays that live together have different ones
 _ALIGNMENT = 64  # [bytes] of the first element: what vector loads ask for at most
 
 
@@ -28,15 +30,19 @@ class Guarded:
         self._before = self.memory[:begin]
         self._behind = self.memory[begin + size:]
         self.words = self.memory[begin:begin + size].view(kind).reshape(tuple(shape))
+        word = next(_WORDS)
+        # The high byte, which makes it NaN, lies at odd distances from the first element.
+        self._bytes = np.where(np.arange(-begin, self.memory.size - begin) % 2, 0xFF, word & 0xFF).astype("u1")
         self._write()
 
     def _write(self) -> None:
-        self._before[:] = _BYTE
-        self._behind[:] = _BYTE
+        self._before[:] = self._bytes[:self._before.size]
+        self._behind[:] = self._bytes[-self._behind.size:]
 
     def damage(self) -> Optional[str]:
         """What was written into the bands, for people; None if nothing was. Writes them again."""
-        before, behind = np.flatnonzero(self._before != _BYTE), np.flatnonzero(self._behind != _BYTE)
+        before = np.flatnonzero(self._before != self._bytes[:self._before.size])
+        behind = np.flatnonzero(self._behind != self._bytes[-self._behind.size:])
         if before.size == 0 and behind.size == 0:
             return None
         where = (f"the first one {behind[0]:,} bytes behind its end" if behind.size else

@@ -47,7 +47,10 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
   if (plan.intermediate_roundoff > 0) {
     // σ knows one rounding to the output's format; such a kernel may have three.
     model.largest_rest *= kThreeRoundings;
-    model.gates = model.gates && plan.intermediate_roundoff <= Info(output).unit_roundoff;
+    // Beside a bias they may cancel, and their roundings do not.
+    model.gates = model.gates &&
+                  plan.intermediate_roundoff <= kDeclaredRoundings * Info(output).unit_roundoff &&
+                  plan.inputs.size() < 3;
   }
   return model;
 }

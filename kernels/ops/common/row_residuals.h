@@ -10,6 +10,10 @@
 
 namespace assay {
 
+// Roundings to Case::intermediate_dtype that a kernel may make on the way from an input to its
+// output.
+inline constexpr double kDeclaredRoundings = 3;
+
 // The residual model of a case whose elements share the errors of sums over their row. Not known
 // for exact results, integers, and fp64, whose reference rounds as well. Nor unless the first
 // `drawn` inputs are normal or uniform, with a spread that is not small beside their magnitude. A

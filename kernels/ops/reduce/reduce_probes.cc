@@ -81,7 +81,13 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
     return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
-  return {{"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
+  // Only the first or the last element is not 0. Where slices run along rows, that is all there is.
+  const auto one = [&](double column) {
+    return ProbeCase(c, p, ToString(Pattern{PatternKind::kOneLarge, 8, column}), /*exact=*/true);
+  };
+  return {{"first-column", one(0)},
+          {"last-column", one(-1)},
+          {"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
           {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
 }
 

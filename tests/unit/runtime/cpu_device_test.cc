@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,6 +90,26 @@ TEST_F(CpuDeviceTest, PaddingDamageIsCountedInBytes) {
   v.as<float>()[0] = 1.0f;  // an element is no padding
   EXPECT_EQ(*device_->CheckPadding(v), 12);
   EXPECT_EQ(*device_->CheckPadding(Make(DType::kF32, Extents::Dense(2, 3, 5))), 0);
+}
+
+// What a kernel makes of one block's band, which keeps the NaN, is not what another one's holds.
+TEST_F(CpuDeviceTest, GuardBandsAreNaNsOfTheirOwn) {
+  std::vector<Block> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(*device_->arena().Allocate(64, /*guarded=*/true));
+  ASSERT_TRUE(device_->WriteGuards().ok());
+  std::set<std::uint64_t> words;
+  for (const Block& b : blocks) {
+    const char* const behind = static_cast<const char*>(b.data) + b.bytes;
+    for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+      for (const std::int64_t i : {0, 1, 2, 100}) {
+        EXPECT_TRUE(std::isnan(ToDouble(t, LoadBits(t, behind, i)))) << Name(t) << ' ' << i;
+        EXPECT_TRUE(std::isnan(ToDouble(t, LoadBits(t, behind - b.bytes - kGuardBytes, i))));
+      }
+    }
+    words.insert(LoadBits(DType::kF16, behind, 0));
+  }
+  EXPECT_EQ(words.size(), blocks.size());
+  EXPECT_EQ(*device_->CheckGuards(), 0);
 }
 
 TEST_F(CpuDeviceTest, GuardBandsSeeOneByteOnEitherSide) {
