@@ -2,9 +2,9 @@
 // which may have guard bands. It takes memory from the system when a block needs it, and gives it
 // back on request.
 //
-// Layout of a block: [guard band][payload, 256-byte aligned][guard band]. The bands hold a known
-// byte. If a kernel writes past its operand, a band changes. If a kernel reads past its operand,
-// the band's bytes show in its result.
+// Layout of a block: [guard band][payload, 256-byte aligned][guard band]. The bands hold known
+// bytes, which may differ from block to block. If a kernel writes past its operand, a band changes.
+// If a kernel reads past its operand, the band's bytes show in its result.
 #ifndef ASSAY_KERNELS_RUNTIME_ARENA_H_
 #define ASSAY_KERNELS_RUNTIME_ARENA_H_
 
@@ -19,8 +19,8 @@ namespace assay {
 
 inline constexpr std::int64_t kGuardBytes = 4096;     // [bytes] on each side of a block
 inline constexpr std::int64_t kBlockAlignment = 256;  // [bytes] of a payload
-// All bits are 1. That is NaN in fp64, fp32, fp16, bf16, e4m3fn and e5m2, -1 in the integers, and
-// the largest negative number in the fnuz formats and e2m1.
+// Of padding, and of a GPU's bands. All bits are 1: NaN in fp64, fp32, fp16, bf16, e4m3fn and e5m2,
+// -1 in the integers, and the largest negative number in the fnuz formats and e2m1.
 inline constexpr unsigned char kGuardByte = 0xFF;
 
 struct ArenaOptions {
