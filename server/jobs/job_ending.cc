@@ -1,5 +1,6 @@
 // How jobs end: by themselves, early, or because the store refuses.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -90,6 +91,13 @@ void JobQueue::Unwritable(const Job& job, const absl::Status& status) {
 }
 
 void JobQueue::EndPart(const Job& job) {
+  if (job->caller != nullptr) {
+    // Its cases may all have ended of this before the job is cancelled.
+    const std::optional<v1::Finding> why = job->caller->failure();
+    if (why && why->reason_code() == v1::REASON_CANCELLED) {
+      EndEarly(job, EarlyEnd::kCancelled, v1::REASON_CANCELLED, why->message());
+    }
+  }
   bool left_for_later = false;
   {
     const std::lock_guard guard(job->mutex);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -28,7 +29,8 @@ class MadeUpOp : public Op {
  public:
   std::vector<std::int64_t> sampled = {3, 900};
   bool several = false;
-  double wider = 1;  // factor of the allowances
+  double wider = 1;       // factor of the allowances
+  std::int64_t nan = -1;  // the element that is NaN
   mutable std::int64_t asked = 0;
   mutable std::uint64_t seed = 0;
   mutable double read = 0;  // of operand 2
@@ -55,6 +57,7 @@ class MadeUpOp : public Op {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const std::int64_t at = indices[i];
       value[i] = several ? 1000 + inputs.Output(at).value_or(-1) : static_cast<double>(at) / 8;
+      if (at == nan) value[i] = std::numeric_limits<double>::quiet_NaN();
       if (!plan.exact) allowance[i] = wider * static_cast<double>(at) / 1024;
     }
     EXPECT_FALSE(inputs.Output(kCount + 1).has_value()) << "an element that nobody asked for";
@@ -143,6 +146,17 @@ TEST_F(RecheckRequests, SayHowMuchOfTheResultsTheirBoundsProve) {
   EXPECT_EQ(Run().unbounded, 0);
 }
 
+TEST_F(RecheckRequests, CountNoElementThatItsClassJudges) {
+  op_.sampled = {0, 100, 300};
+  op_.nan = 100;
+  op_.wider = HUGE_VAL;
+  EXPECT_EQ(Run().unbounded, 2);
+  op_.wider = 200;
+  EXPECT_DOUBLE_EQ(Run().unproven, 1) << "the mean is that of the numbers";
+  op_.sampled = {0};
+  EXPECT_EQ(Run().unproven, 0) << "of zeros, zero is unproven";
+}
+
 // The device names the elements it found worst: these above all are recomputed. Each once, in
 // ascending order, whatever the device's order.
 TEST_F(RecheckRequests, HoldTheWorstElementAndTheMismatchesBesideTheSamples) {
@@ -214,10 +228,13 @@ TEST_F(RecheckRequests, RoundTheReferenceToTheOutputsFormat) {
 
 // 448 is the largest number of the format. An exact result of 448 may be that or an overflow.
 TEST_F(RecheckRequests, KnowWhereAnElementMayOverflow) {
+  Run();
+  EXPECT_FALSE(device_.elements[0].overflows_to_nan) << "fp32 has infinities";
   plan_.output.dtype = DType::kE4M3FN;
   plan_.exact = true;
   op_.sampled = {8 * 448 - 1, 8 * 448, 8 * 449};
   Run();
+  EXPECT_TRUE(device_.elements[0].overflows_to_nan);
   EXPECT_FALSE(device_.elements[0].may_overflow);
   EXPECT_TRUE(device_.elements[1].may_overflow) << "it reaches the largest number";
   EXPECT_TRUE(device_.elements[2].may_overflow);

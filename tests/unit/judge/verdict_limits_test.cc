@@ -506,9 +506,24 @@ TEST_F(Limits, ABoundThatTheDataMakeWideProvesLittle) {
 }
 
 TEST_F(Limits, OnlyABoundThatForgivesFlushingProvesLittleBelowIt) {
+  const double min_normal = Info(DType::kF16).min_normal;
+  result_.max_abs_expected = min_normal / 2;
+  EXPECT_EQ(Said(), "PASSED");
   evidence_.flushed = true;
-  result_.max_abs_expected = Info(DType::kF16).min_normal / 2;
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  evidence_.flushed = false;
+  case_.flushes_subnormals = true;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  result_.max_abs_expected = min_normal;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  result_.max_abs_expected = 1.001 * min_normal;
+  EXPECT_EQ(Said(), "PASSED");
+  result_.max_abs_expected = 0;
+  result_.finite_pairs = 1;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  result_.finite_pairs = 0;
+  EXPECT_EQ(Said(), "PASSED") << "no number was expected";
+  result_.finite_pairs = 1000;
   case_.criterion = Criterion::kAllClose;
   EXPECT_EQ(Said(), "PASSED");
 }

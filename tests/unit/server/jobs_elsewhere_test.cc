@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "tests/unit/server/jobs_fixture.h"
@@ -14,15 +15,25 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A caller that is there and says nothing.
+// A caller that is there and says nothing, until it fails.
 class Caller final : public CallerLink {
  public:
   NextMessage Take(v1::ValidateExternalRequest*) override { return NextMessage::kWait; }
   void SetWake(std::function<void()>) override {}
   bool Give(v1::ValidateExternalResponse*) override { return true; }
-  std::optional<v1::Finding> failure() override { return std::nullopt; }
-  void Fail(v1::Finding) override {}
+  std::optional<v1::Finding> failure() override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  void Fail(v1::Finding why) override {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(why);
+  }
   absl::Duration launch_deadline() const override { return absl::Seconds(1); }
+
+ private:
+  std::mutex mutex_;
+  std::optional<v1::Finding> failure_;
 };
 
 v1::ExternalJob FunctionOf(const v1::JobSpec& spec) {
@@ -31,9 +42,10 @@ v1::ExternalJob FunctionOf(const v1::JobSpec& spec) {
   return job;
 }
 
-absl::StatusOr<v1::Job> CreateElsewhere(JobManager& manager, const v1::ExternalJob& job) {
-  return manager.CreateElsewhere(job, std::make_shared<Caller>(),
-                                 [](int) { return std::shared_ptr<void>(); });
+absl::StatusOr<v1::Job> CreateElsewhere(
+    JobManager& manager, const v1::ExternalJob& job,
+    const std::shared_ptr<CallerLink>& caller = std::make_shared<Caller>()) {
+  return manager.CreateElsewhere(job, caller, [](int) { return std::shared_ptr<void>(); });
 }
 
 TEST_F(JobsTest, WhatAFunctionElsewhereCannotHaveIsRefused) {
@@ -108,6 +120,28 @@ TEST_F(JobsTest, ResultsOfAFunctionElsewhereAreMarked) {
     EXPECT_EQ(result.repro(), "");
     EXPECT_FALSE(result.has_bench());
   }
+}
+
+// The cases may see that the caller has gone before anyone has cancelled the job.
+TEST_F(JobsTest, AJobWhoseCallerHasGoneIsCancelled) {
+  const auto caller = std::make_shared<Caller>();
+  const auto end_with = [&](v1::Reason reason) {
+    cpu_->run = [&, reason](const v1::CaseSpec& spec, const CancelToken&) {
+      caller->Fail(MakeFinding(reason, "of the caller"));
+      return cpu_->Without(spec, v1::VERDICT_SKIPPED, reason);
+    };
+    const absl::StatusOr<v1::Job> job =
+        CreateElsewhere(*manager_, FunctionOf(Copies(1, "")), caller);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return EventReader(*manager_, job->name()).Rest().back().finished().job();
+  };
+  Start();
+  const v1::Job slow = end_with(v1::REASON_TIMEOUT);
+  EXPECT_EQ(slow.state(), v1::JOB_STATE_FINISHED);
+  const v1::Job gone = end_with(v1::REASON_CANCELLED);
+  EXPECT_EQ(gone.state(), v1::JOB_STATE_CANCELLED);
+  ASSERT_THAT(gone.findings(), SizeIs(1));
+  EXPECT_EQ(gone.findings(0).message(), "of the caller");
 }
 
 }  // namespace
