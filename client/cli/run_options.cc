@@ -324,6 +324,11 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
     for (const CaseOption& option : ProblemOptions(op)) {
       AddCaseOption(*sub, option, options->problem[op][option.flag]);
     }
+    if (CLI::Option* own = sub->get_option_no_throw("--kernel")) {
+      own->description(absl::StrCat(own->get_description(),
+                                    "; a kernel of yours is named before the operator: assay ",
+                                    run.get_name(), " --kernel FILE ", op));
+    }
     sub->footer([&run, width] {
       return "Options of every case and of the job\n" +
              HelpFormat(width).make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();

@@ -88,6 +88,7 @@ struct Accumulator {
   double roundoff = 0;     // u_a: 2^-14 (14 bits, to nearest), 2^-13 (truncating); 0: the format's
   std::int64_t block = 1;  // products that share one rounding
   TruncatingUnit truncation = {};
+  double operands = 0;  // w: relative error of 1·x where operands are split or transformed
 };
 
 // Whether some hardware multiplies this format in units that cut off. fp32 and fp64 are multiplied
@@ -113,8 +114,9 @@ constexpr Accumulator NarrowestAccumulator() {
 // own and MayBeSummedNarrowly(input). Otherwise it is the format's own. A declared roundoff above
 // kNarrowestRoundoff counts as kNarrowestRoundoff. A declared truncation counts if
 // MayBeCutOff(input), with u_t up to 2^-23, or kNarrowestRoundoff if MayBeSummedNarrowly(input).
+// What operands lose is taken as it is declared.
 constexpr Accumulator AccumulatorOf(DType input, const Accumulator& declared = {}) {
-  Accumulator a = {AccumulatorRoundoff(input), 1};
+  Accumulator a = {AccumulatorRoundoff(input), 1, {}, declared.operands};
   const bool narrow = MayBeSummedNarrowly(input);
   if (narrow && declared.roundoff > a.roundoff) {
     a.roundoff = declared.roundoff < kNarrowestRoundoff ? declared.roundoff : kNarrowestRoundoff;
@@ -143,17 +145,18 @@ constexpr double TruncationFactor(std::int64_t k, const TruncatingUnit& t) {
 }
 
 // The same factors for an accumulator that adds blocks: a sum of k products has ⌈k/block⌉
-// roundings.
+// roundings. Each product errs by 2·w of itself besides.
 constexpr std::int64_t RoundingsOf(std::int64_t k, const Accumulator& a) {
   return (k + a.block - 1) / a.block;
 }
 constexpr double ProvenFactor(std::int64_t k, const Accumulator& a) {
-  return ProvenFactor(RoundingsOf(k, a), a.roundoff) + 2 * TruncationFactor(k, a.truncation);
+  return ProvenFactor(RoundingsOf(k, a), a.roundoff) + 2 * TruncationFactor(k, a.truncation) +
+         2 * a.operands;
 }
 ASSAY_HOST_DEVICE inline double ProbableFactor(std::int64_t k, const Accumulator& a) {
   const double rule = ProbableFactor(RoundingsOf(k, a), a.roundoff);
   const double lost = TruncationFactor(k, a.truncation);
-  return lost > rule ? lost : rule;
+  return (lost > rule ? lost : rule) + 2 * a.operands;
 }
 ASSAY_HOST_DEVICE inline double ProvenOverProbable(std::int64_t k, const Accumulator& a) {
   const double probable = ProbableFactor(k, a);

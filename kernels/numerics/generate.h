@@ -85,6 +85,7 @@ constexpr bool DrawsFirst(PatternKind kind) {
     case PatternKind::kBernoulli:
     case PatternKind::kExactSparse:
     case PatternKind::kExactInts:
+    case PatternKind::kEveryCode:
       return true;
     default:
       return false;
@@ -140,9 +141,9 @@ constexpr IntegerRange IntegersOf(const Pattern& p) {
   return {lo, static_cast<std::uint64_t>(hi - lo) + 1};
 }
 
-// The value of a kind that draws, before rounding. Not for kIntegers and kDenormal. F is float, or
-// double for fp64. `col` matters for large-small alone. `c` is the table of coefficients for
-// NormalFromWord.
+// The value of a kind that draws, before rounding. Not for kinds that draw codes or integers. F is
+// float, or double for fp64. `col` matters for large-small alone. `c` is the table of coefficients
+// for NormalFromWord.
 template <class F, class C>
 ASSAY_HOST_DEVICE F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t col,
                                const C& c) {
@@ -202,11 +203,21 @@ constexpr std::uint64_t DenormalBits(DType t, std::uint32_t x, std::uint32_t y) 
   return (code << f.shift) | (std::uint64_t{x & 1} << f.sign_bit);
 }
 
+// The code of a finite number of an 8-bit format, from the word of an element.
+constexpr std::uint64_t FiniteCode(DType t, std::uint32_t x) {
+  constexpr std::uint64_t kSign = 0x80, kTopExponentBit = 0x40;
+  const internal::Layout f = internal::LayoutOf(t);
+  const std::uint64_t code = x >> 24;
+  const bool finite = f.fnuz ? code != f.nan_code : (code & ~kSign) <= f.max_code;
+  return finite ? code : code ^ kTopExponentBit;
+}
+
 // The code of an element of a kind that draws, from its words. `c` as above.
 template <class C>
 ASSAY_HOST_DEVICE std::uint64_t DrawnBits(const Pattern& p, DType t, std::uint32_t x,
                                           std::uint32_t y, std::int64_t col, const C& c) {
   if (p.kind == PatternKind::kDenormal) return DenormalBits(t, x, y);
+  if (p.kind == PatternKind::kEveryCode) return FiniteCode(t, x);
   if (p.kind == PatternKind::kIntegers) {
     const IntegerRange r = IntegersOf(p);
     const auto step = static_cast<std::int64_t>((x * r.count) >> 32);
@@ -280,7 +291,7 @@ class Generator {
   double Placed(std::int64_t index, std::int64_t row, std::int64_t col) {
     if (IsUnits(pattern_.kind)) {
       if (!units_) units_.emplace(pattern_, rows_, cols_);
-      return units_->IsOne(row, col) ? 1.0 : 0.0;
+      return units_->IsOne(row, col) ? UnitValue(pattern_) : 0.0;
     }
     if (IsKeyGroups(pattern_.kind)) return KeyGroupsValue(row, col);
     return PlacedValue(pattern_, index, row % rows_, col, cols_);

@@ -56,8 +56,10 @@ constexpr std::array kPatterns = {
     PatternInfo{kKeyCodes, "key-codes", 2, 1, 0, "codes of groups of keys", false, true},
     PatternInfo{kQueryCodes, "query-codes", 2, 1, 0, "codes of chosen groups", false, true},
     PatternInfo{kKeyMask, "key-mask", 1, 0, 0, "1 where a query sees a key", false, true},
-    PatternInfo{kUnitRows, "unit-rows", 0, 0, 0, "one 1 in each row", false, true},
-    PatternInfo{kUnitColumns, "unit-columns", 0, 0, 0, "one 1 in each column", false, true},
+    PatternInfo{kEveryCode, "every-code", 0, 0, 0, "every finite number of an 8-bit format", false,
+                true},
+    PatternInfo{kUnitRows, "unit-rows", 1, 1, 0, "one 1 in each row", false, true},
+    PatternInfo{kUnitColumns, "unit-columns", 1, 1, 0, "one 1 in each column", false, true},
     PatternInfo{kUnitPixels, "unit-pixels", 2, 1, 0, "1 in pixels far apart", false, true},
 };
 
@@ -176,6 +178,9 @@ std::string FormatFault(const Pattern& pattern, DType dtype) {
     case kDenormal:
       if (!f.is_integer) return "";
       return Cat(Info(pattern.kind).name, ": ", f.name, " has no subnormal numbers");
+    case kEveryCode:
+      if (!f.is_integer && f.storage_bits == 8) return "";
+      return Cat(Info(pattern.kind).name, ": ", f.name, " is no 8-bit float");
     default:
       return "";
   }
@@ -205,11 +210,11 @@ double LargestMagnitude(const Pattern& pattern) {
     case kBernoulli:
     case kExactSparse:
     case kKeyMask:
-    case kUnitRows:
-    case kUnitColumns:
     case kUnitPixels:
     case kDenormal:  // below every format's 1
       return 1;
+    case kEveryCode:
+      return assay::Info(DType::kE5M2).max_finite;  // the largest of an 8-bit format
     case kExactInts:
       return std::exp2(b);
     case kUniform:
@@ -219,6 +224,8 @@ double LargestMagnitude(const Pattern& pattern) {
     case kOneHot:
     case kOneLarge:
     case kKeyCodes:
+    case kUnitRows:
+    case kUnitColumns:
       return a;
     case kQueryCodes:
       return 3 * a;  // the element before a code of three

@@ -49,6 +49,7 @@ enum class PatternKind : std::uint8_t {
   kQueryCodes,
   kKeyMask,
   // Operands of the significand probes; see unit_places.h. They have no text form.
+  kEveryCode,  // every finite number of an 8-bit format is as likely, subnormals among them
   kUnitRows,
   kUnitColumns,
   kUnitPixels,

@@ -9,6 +9,8 @@
 // Where the 1 of a line lies: its number times the golden section, modulo 1, times the line's
 // length. So the lines' 1s are spread evenly, however many lines there are.
 //
+// Rows and columns may hold another value in place of the 1s.
+//
 // std-only, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_UNIT_PLACES_H_
 #define ASSAY_KERNELS_NUMERICS_UNIT_PLACES_H_
@@ -32,12 +34,24 @@ constexpr std::int64_t SpreadPlace(std::int64_t i, std::int64_t length) {
       (static_cast<std::uint64_t>(at) * static_cast<std::uint64_t>(length)) >> 32);
 }
 
-// What the other operand holds: random numbers that use every bit of a significand. The generator's
-// numbers have 24 bits in fp32, so those from 1 to 2 are multiples of 2^-23 without a rounding.
+// What the other operand holds, in formats of 16 bits or more: random numbers that use every bit of
+// a significand. The generator's numbers have 24 bits in fp32, so those from 1 to 2 are multiples
+// of 2^-23 without a rounding.
 inline constexpr Pattern kFullSignificands = {PatternKind::kUniform, 1, 3};
+// And in 8-bit floats, where data of other cases reach neither the smallest numbers nor the
+// largest.
+inline constexpr Pattern kEveryFiniteNumber = {PatternKind::kEveryCode, 0, 0};
 
-constexpr Pattern UnitRows() { return {PatternKind::kUnitRows, 0, 0}; }
-constexpr Pattern UnitColumns() { return {PatternKind::kUnitColumns, 0, 0}; }
+constexpr Pattern UnitRows(double value = 1) { return {PatternKind::kUnitRows, value, 0}; }
+constexpr Pattern UnitColumns(double value = 1) { return {PatternKind::kUnitColumns, value, 0}; }
+
+// What the places of a unit pattern hold; all other elements are 0.
+constexpr double UnitValue(const Pattern& p) {
+  return p.kind == PatternKind::kUnitPixels ? 1 : p.a;
+}
+
+// A number whose significand is used to its last bits in every format.
+inline constexpr double kFullSignificand = 0x1.aaaaaaaaaaaabp0;
 
 // Images, one a row of the operand, and the lattice of their pixels that have a 1. Axes are the
 // outermost first: planes, rows, columns of pixels.

@@ -42,6 +42,17 @@ void AppendFields(const P& problem, std::string* line) {
   }
 }
 
+// Whether the operator has an option --kernel of its own: the size of a filter.
+bool HasKernelField(const Problem& problem) {
+  return std::visit(
+      [](const auto& p) {
+        const auto fields = p.Fields();
+        return std::any_of(fields.begin(), fields.end(),
+                           [](const auto& field) { return field.name == "kernel"; });
+      },
+      problem);
+}
+
 void AppendOption(std::string_view option, const std::optional<double>& value, std::string* line) {
   if (value.has_value()) Append(line, " ", option, " ", Shortest(*value));
 }
@@ -97,7 +108,13 @@ std::string DefaultName(const Case& c) {
 
 std::string ReproLine(const Case& c, std::string_view device) {
   const bool timed = c.mode == Mode::kBenchmark || c.mode == Mode::kBoth;
-  std::string line = Cat("assay ", timed ? "bench " : "run ", OpName(c.problem));
+  const bool of_user = c.provider.starts_with("user/");
+  const std::string provider =
+      c.provider.empty() ? "" : Cat(of_user ? " --kernel " : " --provider ", ShellWord(c.provider));
+  // Before the operator's name --kernel is the command's, behind it the operator's.
+  const bool first = of_user && HasKernelField(c.problem);
+  std::string line =
+      Cat("assay ", timed ? "bench" : "run", first ? provider : "", " ", OpName(c.problem));
   std::visit([&](const auto& p) { AppendFields(p, &line); }, c.problem);
   if (c.mode == Mode::kBoth) Append(&line, " --mode both");
   Append(&line, " --dtype ", Name(c.dtype));
@@ -106,10 +123,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
   if (OutputType(c) != OutputType(plain)) {
     Append(&line, " --out-dtype ", Name(OutputType(c)));
   }
-  if (!c.provider.empty()) {
-    const bool of_user = c.provider.starts_with("user/");
-    Append(&line, of_user ? " --kernel " : " --provider ", ShellWord(c.provider));
-  }
+  if (!first) line += provider;
   if (!c.reference.empty()) Append(&line, " --reference ", ShellWord(c.reference));
   AppendOption("--operand-roundoff", c.operand_roundoff, &line);
   if (c.flushes_subnormals) Append(&line, " --flushes-subnormals");

@@ -100,8 +100,8 @@ struct OpTraits {
   // A kernel reads its data more than once unless it keeps a row: see kSlowPassesEfficiency.
   bool several_passes = false;
   // The largest Kernel::operand_roundoff, in units of the accumulator's u: 2^-22 in fp32. Above
-  // kSplitRoundoff it is a transform's, whose errors are relative to its neighbours, too. 0: no
-  // case shows the significands of its operands.
+  // kSplitRoundoff it is a transform's, whose errors are relative to its neighbours, too. 0: its
+  // kernels have none to declare.
   double most_operand_roundoff = 0;
   // E has room for Kernel::intermediate_roundoff.
   bool intermediates = false;

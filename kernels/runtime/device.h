@@ -94,7 +94,7 @@ class Device {
   virtual Arena& arena() = 0;
 
   // Fills the logical elements of `dst`, rounded to its format to nearest even. Subnormal results
-  // become 0, but not with kDenormal.
+  // become 0, but not with kDenormal and kEveryCode.
   virtual absl::Status Fill(const FillSpec& spec, const TensorView& dst) = 0;
 
   // Sets every logical element of `dst` to the poison of its format.

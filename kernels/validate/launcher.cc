@@ -40,8 +40,10 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan.operand_roundoff =
       std::min(case_.operand_roundoff.value_or(kernel_->operand_roundoff()),
                op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
-  const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
-  if (accumulator.roundoff > plan.accumulator.roundoff || accumulator.truncation.roundoff > 0) {
+  Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
+  accumulator.operands = plan.operand_roundoff;
+  if (accumulator.roundoff > plan.accumulator.roundoff || accumulator.truncation.roundoff > 0 ||
+      accumulator.operands > 0) {
     op.HoldTo(case_, accumulator, plan);
   }
   for (const Operand& operand : plan.inputs) {

@@ -83,6 +83,14 @@ def test_a_function_may_transform_its_operands_if_it_declares_it(client, fn, see
     assert wrong.verdict == "FAILED" and "exact-significand" in str(wrong.findings), wrong
 
 
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_the_bound_of_few_products_has_room_for_a_transform(client, channels):
+    few = {"batch": 4, "channels": channels, "filters": 8, "input": [33, 34], "kernel": [3, 3]}
+    report = assay.validate(planted_functions.winograd_of_four, op="conv", dtype="fp32", operand_roundoff=MOST,
+                            shapes=few, padding=[1], client=client)
+    assert report.passed, report
+
+
 def test_a_function_that_transforms_its_operands_sums_every_product(client):
     def without_one(x, w):
         w = w.copy()

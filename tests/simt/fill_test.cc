@@ -133,8 +133,11 @@ TEST_P(SimtFill, OperandsOfTheExactProbe) {
 }
 
 TEST_P(SimtFill, OperandsOfTheSignificandProbes) {
+  for (const DType t : {DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ}) {
+    ExpectSpecified(kEveryFiniteNumber, t, Extents{2, 37, 90, 91, 40 * 91});
+  }
   for (const Pattern& pattern :
-       {UnitRows(), UnitColumns(),
+       {UnitRows(), UnitColumns(), UnitRows(kFullSignificand), UnitColumns(3),
         UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
         UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
         kFullSignificands}) {

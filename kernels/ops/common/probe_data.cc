@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/exact_product.h"
 #include "kernels/text/cat.h"
 
@@ -101,6 +102,10 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
   return probes;
 }
 
+Pattern SignificandData(DType input) {
+  return HasSignificandProbes(input) ? kFullSignificands : kEveryFiniteNumber;
+}
+
 bool HasSignificandProbes(DType input) {
   const FormatInfo& f = Info(input);
   return !f.is_integer && f.storage_bits >= 16;
@@ -108,7 +113,7 @@ bool HasSignificandProbes(DType input) {
 
 std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem,
                                            std::string_view first, std::string_view second) {
-  if (!HasSignificandProbes(c.dtype)) return {};
+  if (Info(c.dtype).is_integer || Info(c.dtype).storage_bits < 8) return {};
   std::vector<KernelProbe> probes;
   for (const std::string_view name : {first, second}) {
     KernelProbe probe{name, ProbeCase(c, problem, "", /*exact=*/true)};

@@ -48,12 +48,16 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
 // The significand probes of a product: one for each of its two operands, whose names are the last
 // two arguments. The other operand holds 0 and single 1s (kernels/numerics/unit_places.h), so every
 // element of the output is an element of the first one, or 0: a sum of it and zeros is exact in
-// every order, split and format of accumulator. Only for formats of at least 16 bits; narrower ones
-// lose a bit only by an error that the bound sees.
+// every order, split and format of accumulator. In 8-bit floats they show that every number of the
+// format is read as what it is. There are none of integers and of 4-bit floats, whose few numbers
+// are in every case.
 std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem,
                                            std::string_view first, std::string_view second);
 
-// Whether a format has significand probes.
+// What the operand holds whose elements they show.
+Pattern SignificandData(DType input);
+
+// Whether they show significands of a format: 16 bits or more.
 bool HasSignificandProbes(DType input);
 
 // What ExactProduct takes for the first two operands of an exact case.

@@ -32,6 +32,8 @@ std::vector<KernelProbe> GemmProbes(const Case& c) {
   // Positive, so that relu changes nothing.
   for (double* factor : {&p.alpha, &p.scale_a, &p.scale_b}) {
     *factor = *factor == 0 ? 1 : std::abs(*factor);
+    // The largest number of an 8-bit format is the output's largest, too.
+    if (!HasSignificandProbes(c.dtype)) *factor = std::min(*factor, 1.0);
   }
   std::vector<KernelProbe> more =
       SignificandProbes(c, p, "exact-significand-a", "exact-significand-b");
@@ -46,7 +48,7 @@ void SetGemmSignificands(const Case& c, Plan& plan) {
                        0, 0};
   }
   const bool of_a = c.significand == 0;
-  plan.inputs[of_a ? 0 : 1].pattern = kFullSignificands;
+  plan.inputs[of_a ? 0 : 1].pattern = SignificandData(c.dtype);
   // One 1 for each row of the output in A, or one for each column in B.
   const bool in_rows = of_a ? p.trans_b : !p.trans_a;
   plan.inputs[of_a ? 1 : 0].pattern = in_rows ? UnitRows() : UnitColumns();

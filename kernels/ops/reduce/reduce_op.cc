@@ -108,6 +108,7 @@ class Reduce final : public Op {
       HoldTo(c, AccumulatorOf(c.dtype), plan);
     }
     if (absl::Status status = ApplyPatterns(c, 1, plan); !status.ok()) return status;
+    if (c.significand >= 0) SetReduceSignificands(flat, plan);
     if (sum) {
       plan.largest_intermediate = static_cast<double>(s.length) * LargestInput(plan, 0, 1);
       plan.overflow_allowance = OverflowAllowance(c.dtype, s.length, 1.0, 0.0);

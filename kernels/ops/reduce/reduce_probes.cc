@@ -1,10 +1,12 @@
 #include "kernels/ops/reduce/reduce_probes.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/pattern.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 
 namespace assay {
@@ -78,6 +80,11 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
       probes.push_back(
           {"exact-signs", ProbeCase(c, WithSlices(p), ToString(signs), /*exact=*/true)});
     }
+    if (HasSignificandProbes(c.dtype)) {
+      KernelProbe probe = {"exact-significand", ProbeCase(c, WithSlices(p), "", /*exact=*/true)};
+      probe.data.significand = 0;
+      probes.push_back(std::move(probe));
+    }
     return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
@@ -89,6 +96,10 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
           {"last-column", one(-1)},
           {"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
           {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
+}
+
+void SetReduceSignificands(bool in_rows, Plan& plan) {
+  plan.inputs[0].pattern = in_rows ? UnitRows(kFullSignificand) : UnitColumns(kFullSignificand);
 }
 
 }  // namespace assay

@@ -5,6 +5,12 @@
 //   exact-signs        sum, if its length is such that the output's rounding would hide a lost
 //                      element of the case above: +1 and -1, whose sums are small, in 16 slices at
 //                      least.
+//   exact-significand  sum of floats of 16 bits or more: each slice has one element that is not 0,
+//                      and it uses its last bits. The sum is this element, so that a kernel that
+//                      rounds elements to fewer bits shows. 16 slices at least.
+//   first-column, last-column
+//                      max and argmax: the first or the last element is the largest.
+//   close-integers     max and argmax: the largest whole numbers that differ in their last bit.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
 //                      many times and is below 0. A kernel that begins at 0 shows, and one that
 //                      takes another index than the first.
@@ -20,6 +26,9 @@ namespace assay {
 
 // Those of the case's kind.
 std::vector<KernelProbe> ReduceProbes(const Case& c);
+
+// The data of exact-significand. `in_rows`: slices are rows of x, else columns.
+void SetReduceSignificands(bool in_rows, Plan& plan);
 
 }  // namespace assay
 

@@ -44,6 +44,7 @@ enum class Defect : std::uint8_t {
   kTf32A,
   kTf32B,
   kTwoBf16,
+  kLostSubnormals,
   kOutputThroughFp16,
   kOutputThroughBf16,
   kGain,
@@ -61,7 +62,7 @@ enum class Defect : std::uint8_t {
   kRace,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 39> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 40> kDefects = {{
     {"correct", Defect::kCorrect},
     {"slow", Defect::kSlow},
     {"wrong-tile", Defect::kWrongTile},
@@ -86,6 +87,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 39> kDefects = {{
     {"tf32-a", Defect::kTf32A},
     {"tf32-b", Defect::kTf32B},
     {"two-bf16", Defect::kTwoBf16},
+    {"lost-subnormals", Defect::kLostSubnormals},
     {"output-through-fp16", Defect::kOutputThroughFp16},
     {"output-through-bf16", Defect::kOutputThroughBf16},
     {"gain", Defect::kGain},
@@ -125,9 +127,10 @@ enum SiteDraw : std::uint32_t {
 template <class T>
 class GemmKernel : public Kernel {
  public:
-  GemmKernel(const GemmProblem& p, Defect defect, const Site& site)
+  GemmKernel(const GemmProblem& p, Defect defect, DType dtype, const Site& site)
       : p_(p),
         defect_(defect),
+        min_normal_(Info(dtype).min_normal),
         site_(site),
         batch_(site.Draw(kBatchDraw, p.batch)),
         row_(site.Draw(kRowDraw, p.m)),
@@ -334,6 +337,7 @@ class GemmKernel : public Kernel {
       const double high = Quantise(v, DType::kBF16);
       return static_cast<T>(high + Quantise(v - high, DType::kBF16));
     }
+    if (Is(Defect::kLostSubnormals) && std::abs(v) < min_normal_) return T{0};
     const bool narrow = Is(Defect::kTf32Inputs) || Is(Defect::kLongTf32Inputs) || Is(alone);
     return static_cast<T>(narrow ? Quantise(v, DType::kTF32) : v);
   }
@@ -353,6 +357,7 @@ class GemmKernel : public Kernel {
 
   GemmProblem p_;
   Defect defect_;
+  double min_normal_;  // of the inputs'
   Site site_;
   // The element of the defect, or an element of its tile.
   std::int64_t batch_, row_, column_, term_;
@@ -410,9 +415,9 @@ Made MakeGemm(const Case& c, const Plan& plan, Device&) {
     }
     const DType dtype = plan.inputs[0].dtype;
     if (dtype == DType::kF64 || Info(dtype).is_integer) {
-      return std::make_unique<GemmKernel<double>>(p, defect, Site(c));
+      return std::make_unique<GemmKernel<double>>(p, defect, dtype, Site(c));
     }
-    return std::make_unique<GemmKernel<float>>(p, defect, Site(c));
+    return std::make_unique<GemmKernel<float>>(p, defect, dtype, Site(c));
   }
   return MakeHiddenGemm(c, plan);
 }

@@ -17,6 +17,7 @@ namespace {
 enum class Defect : std::uint8_t {
   kDroppedTail,
   kSumInFp16,
+  kTf32Elements,
   kDoubledElement,
   kWrongAxis,
   kStaleSlice,
@@ -29,9 +30,10 @@ enum class Defect : std::uint8_t {
   kNearIndex,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 12> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 13> kDefects = {{
     {"dropped-tail", Defect::kDroppedTail},
     {"sum-in-16-bits", Defect::kSumInFp16},
+    {"tf32-elements", Defect::kTf32Elements},
     {"doubled-element", Defect::kDoubledElement},
     {"wrong-axis", Defect::kWrongAxis},
     {"stale-slice", Defect::kStaleSlice},
@@ -104,7 +106,7 @@ class ReduceKernel : public Kernel {
   double Sum(const Slice& x, std::int64_t output) const {
     double sum = 0;
     for (const double v : x) {
-      sum += v;
+      sum += Is(Defect::kTf32Elements) ? Quantise(v, DType::kTF32) : v;
       if (Is(Defect::kSumInFp16)) sum = Quantise(sum, DType::kF16);
     }
     const bool doubled = Is(Defect::kDoubledElement) && output == output_;

@@ -20,6 +20,8 @@ std::vector<PlantedDefect> ReduceTable() {
           "the last 6 of 70 elements, behind the last whole vector, are left out"),
       Row("reduce", "sum-in-16-bits", kNarrow, "bound", Of("sum", {64, 1024}),
           "sums of 1,024 elements are kept in fp16"),
+      Row("reduce", "tf32-elements", kF32Only, "exact", Of("sum", {16, 4096}),
+          "elements are rounded to tf32, which 4,096 terms hide from the bound"),
       Row("reduce", "doubled-element", kAll, "exact", Of("sum", {64, 64}),
           "one of 64 elements counts twice in one sum"),
       Row("reduce", "wrong-axis", kFloats, "bound", Of("sum", {64, 64}),

@@ -94,6 +94,8 @@ Rows GemmValues() {
       Row("gemm", "tf32-b", kF32Only, "exact", Wide(1 << 12), "B alone is rounded to tf32"),
       Row("gemm", "two-bf16", kF32Only, "exact", Wide(1 << 12),
           "fp32 inputs are split into two bf16 numbers: 8 of 24 bits are lost"),
+      Row("gemm", "lost-subnormals", {DType::kE4M3FN, DType::kE5M2}, "exact", short_sums,
+          "subnormal numbers of the inputs are taken for 0"),
       Row("gemm", "output-through-fp16", kF32Only, "exact", Wide(1 << 12),
           "fp32 results are rounded to fp16 on their way"),
       Row("gemm", "output-through-bf16", kF32Only, "exact", Wide(1 << 12),

@@ -29,7 +29,7 @@ class Placed {
     // In every kind with a special place but kOneLarge, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
-    if (IsUnits(kind_)) here_ = RoundForFill(1.0, dtype);
+    if (IsUnits(kind_)) here_ = RoundForFill(UnitValue(p), dtype);
     if (kind_ == PatternKind::kOneLarge) {
       large_column_ = LargeColumn(p, cols_);
       here_ = RoundForFill(p.a, dtype);

@@ -95,6 +95,10 @@ void DrawCodesTarget(const FillSpec& spec, DType dtype, std::int64_t cols, std::
     }
     return;
   }
+  if (p.kind == PatternKind::kEveryCode) {
+    for (std::int64_t i = 0; i < n; ++i) StoreCode(dtype, out, i, FiniteCode(dtype, xi[i]));
+    return;
+  }
   if (p.kind == PatternKind::kIntegers) {
     const IntegerRange r = IntegersOf(p);
     if (!IntegersFitFloat(r)) {

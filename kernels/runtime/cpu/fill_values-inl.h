@@ -98,7 +98,7 @@ HWY_NOINLINE void ValueLoop(const Pattern& p, const std::uint32_t* HWY_RESTRICT 
   }
 }
 
-// The values of a kind before rounding. Not for kIntegers and kDenormal.
+// The values of a kind before rounding. Not for kinds that draw codes or integers.
 void Values(const Pattern& p, const std::uint32_t* x, const std::uint32_t* y, std::int64_t n,
             float* out) {
   using enum PatternKind;

@@ -167,6 +167,17 @@ TEST(Accumulators, ANarrowOneCountsForNarrowFormats) {
   EXPECT_EQ(AccumulatorOf(DType::kE4M3FN).roundoff, 0x1p-24);
 }
 
+TEST(Accumulators, EachProductErrsByWhatBothOperandsLose) {
+  const Accumulator declared = {.operands = 0x1p-16};
+  for (const DType t : {DType::kF32, DType::kF16, DType::kE4M3FN}) {
+    const Accumulator plain = AccumulatorOf(t);
+    const Accumulator a = AccumulatorOf(t, declared);
+    EXPECT_EQ(a.operands, 0x1p-16);
+    EXPECT_EQ(ProbableFactor(64, a), ProbableFactor(64, plain) + 0x1p-15);
+    EXPECT_EQ(ProvenFactor(64, a), ProvenFactor(64, plain) + 0x1p-15);
+  }
+}
+
 TEST(Accumulators, AUnitThatCutsOffCountsForFormatsThatAreCutOff) {
   Accumulator declared;
   declared.truncation = {.roundoff = 0x1p-25, .block = 8, .further_bits = 1, .promoted = 128};

@@ -142,5 +142,28 @@ TEST(UnitPlaces, SignificandsUseEveryBit) {
   }
 }
 
+// All codes but those of NaN and infinities, and no other.
+TEST(UnitPlaces, EveryFiniteNumberOfAnEightBitFormatIsThere) {
+  for (const DType t : {DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ}) {
+    Generator generator(kEveryFiniteNumber, 1, 0, 0, 1, 8192, t);
+    std::set<std::uint64_t> codes;
+    for (std::int64_t i = 0; i < 8192; ++i) codes.insert(generator.Bits(i));
+    std::size_t finite = 0;
+    double largest = 0;
+    for (std::uint64_t code = 0; code < 256; ++code) {
+      const double v = ToDouble(t, code);
+      EXPECT_EQ(codes.contains(code), std::isfinite(v)) << Name(t) << ' ' << code;
+      if (!std::isfinite(v)) continue;
+      ++finite;
+      largest = std::max(largest, v);
+    }
+    EXPECT_EQ(codes.size(), finite);
+    EXPECT_EQ(largest, Info(t).max_finite);
+    EXPECT_LE(largest, LargestMagnitude(kEveryFiniteNumber));
+  }
+  EXPECT_EQ(FormatFault(kEveryFiniteNumber, DType::kE4M3FN), "");
+  EXPECT_EQ(FormatFault(kEveryFiniteNumber, DType::kF16), "every-code: fp16 is no 8-bit float");
+}
+
 }  // namespace
 }  // namespace assay

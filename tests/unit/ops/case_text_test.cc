@@ -71,6 +71,12 @@ TEST(ReproLine, JoinsListsAndQuotesWhatAShellWouldSplit) {
             "assay bench conv --channels 3 --filters 8 --input 32x32 --kernel 3x3 --padding 1 "
             "--layout nhwc --mode both --dtype int8 --provider 'my kernel'\\''s' --device cpu:0 "
             "--seed 1");
+  c.mode = Mode::kValidate;
+  c.provider = "user/0123456789ab";
+  EXPECT_EQ(ReproLine(c, "cpu:0"),
+            "assay run --kernel user/0123456789ab conv --channels 3 --filters 8 --input 32x32 "
+            "--kernel 3x3 --padding 1 --layout nhwc --dtype int8 --device cpu:0 --seed 1")
+      << "behind the operator --kernel is its filter";
 }
 
 TEST(DefaultName, SaysOutputFormatAndPatternWhereTheyAreNotTheDefault) {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
 
@@ -291,6 +292,33 @@ TEST(ReduceProbe, SumsOfItsNumbersFitTheAccumulator) {
       EXPECT_LE(4 * (kept + (pattern.a < 1 ? 10 * std::sqrt(kept) : 0)), most) << n;
     }
   }
+}
+
+// The element keeps its last bit in every format, and a format of fewer bits changes it.
+TEST(ReduceProbe, OfSignificandsHasOneFullElementInEachSlice) {
+  for (const ReduceProblem& p : {Of("sum", {3, 40}), Of("sum", {2, 40, 5}, 1), Of("sum", {40})}) {
+    for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16}) {
+      const Case c = MakeCase(p, t);
+      const KernelProbe probe = ReduceOp().Probes(c, PlanOf(c)).back();
+      ASSERT_EQ(probe.name, "exact-significand");
+      const Plan plan = PlanOf(probe.data);
+      EXPECT_TRUE(plan.exact);
+      const Operand& x = plan.inputs[0];
+      const double full = Quantise(kFullSignificand, t);
+      EXPECT_EQ(LargestMagnitude(x.pattern), kFullSignificand);
+      EXPECT_EQ(std::fmod(std::ldexp(full, Info(t).mantissa_bits), 2), 1) << Name(t);
+      EXPECT_GE(plan.output.extents.count(), 15);
+      const Extents& e = x.extents;
+      const UnitPlaces places(x.pattern, e.rows, e.cols);
+      const Tensors data(plan, [&](int, std::int64_t i) {
+        return places.IsOne(i / e.cols, i % e.cols) ? UnitValue(x.pattern) : 0;
+      });
+      const PlainResult sums = PlainReference(ReduceOp(), probe.data, plan, data);
+      for (const double sum : sums.value) EXPECT_EQ(sum, full);
+    }
+  }
+  EXPECT_EQ(ReduceOp().Probes(MakeCase(Of("sum", {4, 64}), DType::kI8), {}).back().name,
+            "exact-integers");
 }
 
 TEST(ReduceProbe, OfAMaximumIsBelowZeroAndHasTies) {

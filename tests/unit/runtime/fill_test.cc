@@ -11,6 +11,7 @@
 #include "kernels/runtime/cpu/fill_simd.h"
 #include "kernels/runtime/cpu/strided.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 #include "tests/unit/runtime/targets.h"
 
 namespace assay {
@@ -163,7 +164,7 @@ TEST(Fill, OperandsOfTheSignificandProbesEqualTheSpecification) {
   for (const DType dtype : kAll) {
     for (const Extents& e : {Extents::Dense(3, 70, 45), Extents{2, 37, 300, 301, 40 * 301}}) {
       for (const Pattern& pattern :
-           {UnitRows(), UnitColumns(),
+           {UnitRows(), UnitColumns(), UnitRows(kFullSignificand), UnitColumns(3),
             UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
             UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
             kFullSignificands}) {
@@ -174,6 +175,16 @@ TEST(Fill, OperandsOfTheSignificandProbesEqualTheSpecification) {
       }
     }
   }
+}
+
+TEST(Fill, EveryCodeEqualsTheSpecificationOnEveryTarget) {
+  ForEachTarget([](const char* target) {
+    for (const DType t : {DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ}) {
+      Storage s(t, {2, 37, 300, 301, 40 * 301});
+      FillCpu({kEveryFiniteNumber, 7, 1, 0}, s.view);
+      ExpectSpecification({kEveryFiniteNumber, 7, 1, 0}, s, Cat(target, " ", Name(t)));
+    }
+  });
 }
 
 // Large enough for several threads.

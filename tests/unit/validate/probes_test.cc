@@ -112,8 +112,8 @@ TEST_F(ProbesTest, RightGemmsPass) {
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[2], t, DType::kF32);
   EXPECT_GT(passed_["exact-sparse"], 40);
   EXPECT_GT(passed_["exact-integers"], 40);
-  // Of the formats of 16 bits and more.
-  EXPECT_GT(passed_["exact-significand-a"], 25);
+  // Of the floats of 8 bits and more.
+  EXPECT_GT(passed_["exact-significand-a"], 40);
   EXPECT_EQ(passed_["exact-significand-a"], passed_["exact-significand-b"]);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
 }
