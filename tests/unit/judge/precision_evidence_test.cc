@@ -415,6 +415,17 @@ TEST_F(Reading, AUsersTensorsHaveTheGateOfTheirOrders) {
   EXPECT_EQ(Said(), Verdict::kInconclusive) << "3 is not twice 2";
   SetRms(2.01);
   EXPECT_EQ(Said(), Verdict::kInconclusive) << "without products no order is known to explain it";
+  SetRms(100);
+  EXPECT_EQ(Said(), Verdict::kInconclusive) << "however large it is";
+  for (const std::int64_t terms : {1, 2}) {
+    plan_.accumulations = terms;
+    EXPECT_EQ(Said(), terms == 1 ? Verdict::kFailed : Verdict::kInconclusive)
+        << "one term has one order";
+  }
+  op_.model.rows = true;
+  EXPECT_EQ(Said(), Verdict::kFailed) << "what a row shares has no order";
+  op_.model.rows = false;
+  plan_.accumulations = 4096;
   SetProducts(testing::AlternatingData(), testing::PositiveData(), 4096);
   const double factor = EmulateOrders(*op_.products, DType::kF32).factor;
   ASSERT_GT(factor, 1.5);
