@@ -245,6 +245,13 @@ class Jury {
                  "kernel, and what follows may make a number of it");
         return;
       }
+      if (!plan_.exact && MixesNeighbours()) {
+        AddWorst(
+            Verdict::kInconclusive, Reason::kSuspect, message,
+            "; a transform of operands errs relative to their neighbours, which are far larger "
+            "here and there: judge it on data that are drawn, --pattern normal");
+        return;
+      }
       AddWorst(Verdict::kFailed, plan_.exact ? Reason::kExact : Reason::kBound, message,
                OpOf(case_).BoundRestsOn(case_));
       return;
@@ -259,6 +266,13 @@ class Jury {
     } else {
       AddWorst(Verdict::kInconclusive, Reason::kSuspect, message, OpOf(case_).BoundRestsOn(case_));
     }
+  }
+
+  // The bound of a declared transform counts the terms of an element alone. Where operands are
+  // drawn their neighbours are as large.
+  bool MixesNeighbours() const {
+    return plan_.operand_roundoff > kSplitRoundoff * plan_.accumulator_roundoff &&
+           !IndependentRoundings();
   }
 
   // Measured whichever criterion gates; gates with those that follow from the formats.

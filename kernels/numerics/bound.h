@@ -9,7 +9,8 @@
 //   proven         E = γ_n·S          γ_n = n·u/(1 − n·u)
 //   probabilistic  E = 8·√K·u·S, never above the proven one
 // A matrix unit that cuts off (see TruncatingUnit) loses more, with one sign: E is then at least
-// the loss c_t·S, and the proven one has 2·c_t beside γ_n.
+// the loss c_t·S, and the proven one has 2·c_t beside γ_n. A kernel that splits or transforms its
+// operands, with a relative error w in 1·x, has 2·w·S beside both.
 //
 // Sources: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1 (γ_n);
 // N. Higham, T. Mary, "A new approach to probabilistic rounding error analysis", SISC 41 (2019)

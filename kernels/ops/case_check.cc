@@ -183,7 +183,8 @@ void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
   refuse_of_others(c.intermediate_dtype != DType::kUnspecified, "intermediate_dtype");
   if (callers) CheckIntermediates(c, errors);
   if (!c.operand_roundoff || !callers) return;
-  const double most = HasSignificandProbes(c.dtype)
+  const double most = HasSignificandProbes(c.dtype) ||
+                              (IsEightBitFloat(c.dtype) && OpOf(c).traits().sums_of_products)
                           ? OpOf(c).traits().most_operand_roundoff * AccumulatorRoundoff(c.dtype)
                           : 0;
   if (most == 0) {

@@ -24,6 +24,7 @@ bool OnlyShapesDiffer(const Op& op, const Case& first, const Case& second) {
           if (before.*member == after.*member) return true;
           Case changed = first;
           std::get<P>(changed.problem).*member = after.*member;
+          if (!std::get<P>(changed.problem).Check().empty()) return false;  // not without another
           const absl::StatusOr<Plan> other = op.MakePlan(changed);
           return other.ok() && !SameShapes(*plan, *other);
         };

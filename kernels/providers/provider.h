@@ -74,7 +74,8 @@ class Kernel {
   // How far 1 times an element may be from that element, relative to it, because the kernel by
   // design splits its operands into narrower parts (an emulation of fp32) or transforms them
   // (Winograd, FFT). 0: not at all. The significand probes allow this much and no more, up to
-  // OpTraits::most_operand_roundoff. The evidence shows it, after implementation().
+  // OpTraits::most_operand_roundoff. The error bound has room for twice as much of each product.
+  // The evidence shows it, after implementation().
   virtual double operand_roundoff() const { return 0.0; }
   // The implementation that the library chose, such as "brgemm:avx512_core_bf16". May be empty.
   virtual std::string implementation() const { return {}; }

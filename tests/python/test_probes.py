@@ -72,6 +72,8 @@ UNSEEN = [
      {"kind": "argmax", "shapes": {"extents": [4, 1000]}}, "last-column"),
     ("maximum without the first column", lambda x: x[:, 1:].max(-1), "reduce", "fp32",
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "first-column"),
+    ("sum of values in tf32", lambda x: planted_functions.cut_to_10_bits(x).sum(-1), "reduce", "fp32",
+     {"kind": "sum", "shapes": {"extents": [16, 4096]}}, "exact-significand"),
     ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",
      {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "last-column"),
     ("sum without the last column", lambda a, w, scale: probabilities(a, w, scale, last=1), "dequant_softmax", "fp16",
@@ -103,6 +105,17 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("dequant_softmax", probabilities, "fp32", shapes={"m": 4, "n": 301, "k": 33})
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
     right("gemm", lambda a, b: a.astype(np.int32) @ b.astype(np.int32), "int8", shapes={"m": 32, "n": 32, "k": 64})
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("extents, axis", [([5000], 0), ([200, 8], 0), ([2, 3, 40], -1), ([3, 4000, 5], 1)])
+def test_exact_cases_of_a_sum_keep_its_rank_and_axis(assay_client, dtype, extents, axis):
+    def total(x):
+        assert x.ndim == len(extents), x.shape
+        return np.atleast_1d(x.astype(F).sum(axis)).astype(x.dtype)
+    report = assay.validate(total, op="reduce", dtype=dtype, kind="sum", axis=axis, shapes={"extents": extents},
+                            client=assay_client)
+    assert report.passed, report
 
 
 def _llama(x, w, *, eps):

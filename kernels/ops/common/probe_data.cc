@@ -102,6 +102,10 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
   return probes;
 }
 
+bool IsEightBitFloat(DType input) {
+  return !Info(input).is_integer && Info(input).storage_bits == 8;
+}
+
 Pattern SignificandData(DType input) {
   return HasSignificandProbes(input) ? kFullSignificands : kEveryFiniteNumber;
 }
@@ -113,7 +117,7 @@ bool HasSignificandProbes(DType input) {
 
 std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem,
                                            std::string_view first, std::string_view second) {
-  if (Info(c.dtype).is_integer || Info(c.dtype).storage_bits < 8) return {};
+  if (!HasSignificandProbes(c.dtype) && !IsEightBitFloat(c.dtype)) return {};
   std::vector<KernelProbe> probes;
   for (const std::string_view name : {first, second}) {
     KernelProbe probe{name, ProbeCase(c, problem, "", /*exact=*/true)};

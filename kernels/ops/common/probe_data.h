@@ -59,6 +59,7 @@ Pattern SignificandData(DType input);
 
 // Whether they show significands of a format: 16 bits or more.
 bool HasSignificandProbes(DType input);
+bool IsEightBitFloat(DType input);
 
 // What ExactProduct takes for the first two operands of an exact case.
 double LargestElement(const Case& c, const Plan& plan);

@@ -2,7 +2,8 @@
 // become powers of two, C, bias and channel_scale small whole numbers, so that the
 // epilogue is exact too. gelu, which no result of is exact, becomes none.
 //
-// The significand probes (SignificandProbes): C and bias are 0, channel_scale is 1.
+// The significand probes (SignificandProbes): C and bias are 0, channel_scale is 1. Of 8-bit
+// floats no factor is above 1, so that the largest number does not overflow.
 #ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_
 #define ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_
 

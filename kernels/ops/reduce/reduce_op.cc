@@ -25,7 +25,9 @@ class Reduce final : public Op {
  public:
   std::string_view name() const override { return ReduceProblem::kOp; }
   // An argmax is 0 where the first element is the largest.
-  OpTraits traits() const override { return {.sparse_output = true}; }
+  OpTraits traits() const override {
+    return {.sparse_output = true, .most_operand_roundoff = kSplitRoundoff};
+  }
   const Diagnostics& diagnostics() const override { return ReduceDiagnostics(); }
 
   std::span<const DType> InputFormats() const override {

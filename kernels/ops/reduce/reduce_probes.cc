@@ -52,18 +52,19 @@ Pattern CloseData(DType input) {
   return {PatternKind::kIntegers, above - kValues, above - 1};
 }
 
-// A sum may lose as many +1 as -1. So there are several slices, if they are not too large.
+// A sum may lose as many +1 as -1. So there are several slices, if there is another axis along
+// which they fit.
 ReduceProblem WithSlices(const ReduceProblem& p) {
   constexpr std::int64_t kLeast = 16;
   constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
   const ReduceShape s = p.Split();
-  const std::int64_t outer = (kLeast + s.inner - 1) / s.inner;
-  if (s.outer >= outer || outer * s.length * s.inner > kMostElements) return p;
+  const std::int64_t slices = s.outer * s.inner;
+  if (p.extents.size() < 2 || slices >= kLeast) return p;
   ReduceProblem several = p;
-  several.extents = {outer, s.length, s.inner};
-  several.axis = 1;
-  if (s.inner == 1) several.extents.pop_back();
-  return several;
+  std::int64_t& extent = several.extents[p.Axis() == 0 ? 1 : 0];
+  const std::int64_t others = slices / extent;
+  extent = (kLeast + others - 1) / others;
+  return extent * others * s.length <= kMostElements ? several : p;
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
           {"exact-signs", ProbeCase(c, WithSlices(p), ToString(signs), /*exact=*/true)});
     }
     if (HasSignificandProbes(c.dtype)) {
-      KernelProbe probe = {"exact-significand", ProbeCase(c, WithSlices(p), "", /*exact=*/true)};
+      KernelProbe probe = {"exact-significand", ProbeCase(c, p, "", /*exact=*/true)};
       probe.data.significand = 0;
       probes.push_back(std::move(probe));
     }

@@ -3,11 +3,12 @@
 //   exact-integers     sum: whole numbers from 1 to 4, so few that every sum of them is exact in
 //                      the accumulator in any order. The one right result is the rounded sum.
 //   exact-signs        sum, if its length is such that the output's rounding would hide a lost
-//                      element of the case above: +1 and -1, whose sums are small, in 16 slices at
-//                      least.
+//                      element of the case above: +1 and -1, whose sums are small. A sum may lose
+//                      as many +1 as -1, so there are 16 slices at least, if x has two axes or
+//                      more.
 //   exact-significand  sum of floats of 16 bits or more: each slice has one element that is not 0,
 //                      and it uses its last bits. The sum is this element, so that a kernel that
-//                      rounds elements to fewer bits shows. 16 slices at least.
+//                      rounds elements to fewer bits shows.
 //   first-column, last-column
 //                      max and argmax: the first or the last element is the largest.
 //   close-integers     max and argmax: the largest whole numbers that differ in their last bit.

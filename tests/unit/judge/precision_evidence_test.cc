@@ -423,6 +423,8 @@ TEST_F(Reading, AUsersTensorsHaveTheGateOfTheirOrders) {
         << "one term has one order";
   }
   op_.model.rows = true;
+  device_.sums.rows = 100;
+  device_.sums.gain_squared = 1e12;
   EXPECT_EQ(Said(), Verdict::kFailed) << "what a row shares has no order";
   op_.model.rows = false;
   plan_.accumulations = 4096;

@@ -248,6 +248,23 @@ TEST_F(Limits, OnlySubnormalInputsExcuse) {
   EXPECT_EQ(Said(), "PASSED") << "nothing is beyond";
 }
 
+// Such as Winograd's: an element that is small beside its neighbours errs as they do.
+TEST_F(Limits, ATransformIsHeldToItsBoundWhereNeighboursAreAsLarge) {
+  result_.beyond_proven = 1;
+  plan_.accumulator_roundoff = 0x1p-24;
+  plan_.operand_roundoff = 0x1p-16;
+  EXPECT_EQ(Said(), "FAILED bound");
+  plan_.inputs[0] = Input(PatternKind::kSparse);
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("relative to their neighbours"));
+  plan_.operand_roundoff = 0x1p-22;
+  EXPECT_EQ(Said(), "FAILED bound") << "operands that are split err by themselves";
+  plan_.operand_roundoff = 0x1.001p-22;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  plan_.exact = true;
+  EXPECT_EQ(Said(), "FAILED exact");
+}
+
 TEST_F(Limits, AnExactResultIsNotExcusedByAnOverflow) {
   result_.beyond_proven = 1;
   plan_.largest_intermediate = 1e39;

@@ -114,9 +114,12 @@ TEST(CaseCheck, WhatAKernelDoesByDesignIsSaidOfTheCallersOwn) {
   ASSERT_THAT(BadFields(c), ElementsAre("operand_roundoff"));
   EXPECT_THAT(Check(c)[0].message,
               HasSubstr("must be from 0 to 2.384185791015625e-07 for gemm of"));
-  c.dtype = DType::kE4M3FN;
+  c.dtype = DType::kE2M1;
   ASSERT_THAT(BadFields(c), ElementsAre("operand_roundoff"));
-  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of e4m3fn"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of e2m1"));
+  c.dtype = DType::kE4M3FN;
+  c.operand_roundoff = 0x1p-22;
+  EXPECT_THAT(BadFields(c), IsEmpty()) << "every number of it is shown";
 }
 
 TEST(CaseCheck, IntermediatesOfTheCallersOwnAreNoCoarserThanItsFormats) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
 #include "kernels/ops/changed_fields.h"
@@ -290,6 +291,40 @@ TEST(ChangedFields, ExtentsShowInTheShapesAndNothingElseDoes) {
   rope.problem = RopeProblem{.seq = 4, .dim = 8, .start = 7};
   EXPECT_FALSE(differs(rope, [](Problem& p) { std::get<RopeProblem>(p).seq = 1; }));
   EXPECT_TRUE(differs(rope, [](Problem& p) { std::get<RopeProblem>(p).start = 0; }));
+  Case reduce = gemm;
+  reduce.problem = ReduceProblem{.extents = {40}, .kind = "sum"};
+  EXPECT_TRUE(differs(reduce, [](Problem& p) {
+    p = ReduceProblem{.extents = {16, 40}, .axis = 1, .kind = "sum"};
+  })) << "neither field alone makes a problem";
+}
+
+// A kernel that takes the rank and the axis of a sum from its author gets no other.
+TEST(ChangedFields, ExactSumsKeepTheirRankAndAxis) {
+  for (const ReduceProblem& p :
+       {ReduceProblem{.extents = {5000}, .axis = 0, .kind = "sum"},
+        ReduceProblem{.extents = {2, 3, 4000}, .axis = -1, .kind = "sum"},
+        ReduceProblem{.extents = {4000, 3}, .axis = 0, .kind = "sum"},
+        ReduceProblem{.extents = {3, 4000, 5}, .axis = 1, .kind = "sum"},
+        ReduceProblem{.extents = {1 << 23, 2}, .axis = 0, .kind = "sum"}}) {
+    Case c;
+    c.problem = p;
+    c.dtype = DType::kF16;
+    std::vector<std::string_view> names;
+    for (const KernelProbe& probe : OpOf(c).Probes(c, *OpOf(c).MakePlan(c))) {
+      const auto& exact = std::get<ReduceProblem>(probe.data.problem);
+      names.push_back(probe.name);
+      EXPECT_EQ(exact.extents.size(), p.extents.size());
+      EXPECT_EQ(exact.axis, p.axis);
+      EXPECT_TRUE(OnlyShapesDiffer(OpOf(c), c, probe.data));
+      const ReduceShape s = exact.Split();
+      EXPECT_EQ(s.length, p.Split().length);
+      const bool several = p.extents.size() > 1 && s.length < 1 << 23;
+      if (probe.name != "exact-signs") continue;
+      EXPECT_EQ(s.outer * s.inner >= 16, several);
+    }
+    EXPECT_THAT(names,
+                ::testing::ElementsAre("exact-integers", "exact-signs", "exact-significand"));
+  }
 }
 
 }  // namespace

@@ -157,8 +157,22 @@ TEST_F(ProbesTest, RightConvolutionsPass) {
     }
   }
   EXPECT_GT(passed_["exact-sparse"], 20);
-  EXPECT_GT(passed_["exact-significand-x"], 15);
-  EXPECT_GT(passed_["exact-significand-w"], 15);
+  EXPECT_GT(passed_["exact-significand-x"], 25);
+  EXPECT_EQ(passed_["exact-significand-x"], passed_["exact-significand-w"]);
+  EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
+TEST_F(ProbesTest, RightSumsPass) {
+  for (const DType t : kFormats) {
+    if (t == DType::kE2M1) continue;
+    for (const IntList& extents : {IntList{5000}, IntList{3, 700}, IntList{2, 3, 4000}}) {
+      ExpectPasses(ReduceProblem{.extents = extents, .axis = 0, .kind = "sum"}, t);
+      ExpectPasses(ReduceProblem{.extents = extents, .kind = "sum"}, t);
+    }
+  }
+  EXPECT_GT(passed_["exact-integers"], 50);
+  EXPECT_GE(passed_["exact-significand"], 30);
+  EXPECT_GT(passed_["exact-signs"], 5);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
 }
 
