@@ -319,6 +319,7 @@ TEST_P(SimtFill, EqualsTheCpuDevice) {
     if (IsKeyGroups(info.kind)) continue;
     const Pattern pattern{info.kind, info.default_a, info.default_b};
     for (const DType t : {DType::kF32, DType::kF16, DType::kE5M2, DType::kE2M1}) {
+      if (!FormatFault(pattern, t).empty()) continue;
       const Extents e{2, 9, 64, 72, 9 * 72};
       Strided got(t, e);
       Strided want(t, e);

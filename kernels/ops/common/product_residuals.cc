@@ -86,7 +86,6 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
                         (1 / static_cast<double>(plan.accumulator.block) + 1);
   }
   model.gain_floor += TruncatedGain(plan.accumulations, cut);
-  AllowDeclaredOperands(plan, u, model);
   return model;
 }
 

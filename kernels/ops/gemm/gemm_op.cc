@@ -250,7 +250,10 @@ class Gemm final : public Op {
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
     const Activation activation = std::get<GemmProblem>(c.problem).activation_kind();
     const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
-    return gelu ? ResidualModel() : ProductResiduals(c, plan);
+    if (gelu) return {};
+    ResidualModel model = ProductResiduals(c, plan);
+    AllowDeclaredOperands(plan, AccumulatorRoundoff(c.dtype), model);
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
