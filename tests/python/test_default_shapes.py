@@ -124,9 +124,9 @@ def test_the_seed_draws_the_shapes_that_are_held_out(assay_client):
         return [result.problem["count"] for result in report]
 
     first, again, other = drawn(1), drawn(1), drawn(2)
-    assert first == again and first[:5] == other[:5] and first[5:] != other[5:]
+    assert first == again and first[:7] == other[:7] and first[7:] != other[7:]
     without = assay.validate(np.copy, op="copy", dtype="fp32", held_out=0, patterns="normal", client=assay_client)
-    assert len(without) == 5
+    assert len(without) == 7
 
 
 @pytest.mark.parametrize("keywords, text", [

@@ -179,15 +179,25 @@ def _wrapper(arrays: Union[str, Callable[[Any], Any]]) -> tuple[Callable[[Any, s
     raise refuse("arrays", f'must be "numpy", "torch", "torch:DEVICE" or a function of a NumPy array, got "{arrays}"')
 
 
-def _keywords(fn: Callable[..., Any]) -> tuple[frozenset[str], bool]:
-    """The parameters that a field may fill, and whether the function has one that is called `out`."""
+def _parameters(fn: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     try:
-        parameters = inspect.signature(fn).parameters.values()
+        return tuple(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):  # a function in C that does not say
-        return frozenset(), False
-    only = frozenset(p.name for p in parameters
-                     if p.kind is p.KEYWORD_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty))
-    return only, any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in parameters)
+        return ()
+
+
+def _as_int32(array: Any, word: str) -> Any:
+    """Indices as NumPy and torch give them, 64 bits wide, in the output's 32, if they fit."""
+    if word != "int32":
+        return array
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor) and array.dtype == torch.int64:
+        narrow = array.to(torch.int32)
+        return narrow if torch.equal(narrow.to(torch.int64), array) else array
+    if isinstance(array, (np.ndarray, np.int64)) and array.dtype == np.dtype("i8"):
+        narrow = np.asarray(array).astype("i4")
+        return narrow if np.array_equal(narrow, array) else array
+    return array
 
 
 def _place(error: BaseException, fn: Callable[..., Any]) -> str:
@@ -214,7 +224,8 @@ class Function:
             raise refuse("fn", f"must be a function of the inputs, got {type(fn).__name__}")
         self._fn = fn
         self._wrap, self._same_memory = _wrapper(arrays)
-        self._only, has_out = _keywords(fn)
+        self._parameters = _parameters(fn)
+        has_out = any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in self._parameters)
         self._out = has_out if out is None else out
         self.raised: Optional[Exception] = None  # the first exception
 
@@ -253,11 +264,24 @@ class Function:
         return Outcome(RETURNED, "", {**changed, len(kernel.inputs): output})
 
     def _fields(self, kernel: Kernel) -> dict[str, Any]:
-        """The fields of the problem that the function has keyword-only parameters for."""
+        """The fields of the problem that the function has parameters for, behind those that take the inputs."""
         op = problems.op_of(kernel.spec)
         problem, known = getattr(kernel.spec, op), problems.problem_fields(op)
-        return {name: list(getattr(problem, name)) if known[name].label == known[name].LABEL_REPEATED
-                else getattr(problem, name) for name in self._only if name in known and name != "out"}
+        positional = [p for p in self._parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        found: dict[str, Any] = {}
+        for parameter in self._parameters:
+            name = parameter.name
+            if name not in known or name == "out" or parameter in positional[:len(kernel.inputs)]:
+                continue
+            optional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
+            if parameter.kind is not parameter.KEYWORD_ONLY and not optional:
+                continue
+            # bias=None is a tensor that this case has not. The field says whether it has.
+            if parameter.default is None and known[name].type == known[name].TYPE_BOOL:
+                continue
+            value = getattr(problem, name)
+            found[name] = list(value) if known[name].label == known[name].LABEL_REPEATED else value
+        return found
 
     def _output(self, kernel: Kernel, given: Sequence[Any], returned: Any, out: Any, out_words: Any) -> Any:
         expected = kernel.output
@@ -275,7 +299,8 @@ class Function:
             if _overlap(returned, array) or _overlap(returned, guarded.memory):
                 raise UnsupportedArray(f"the function returned a view of its input {operand.name}; expected an array "
                                        "of its own")
-        tensor = take(returned, "the function's output", None, expected.word)
+        tensor = take(_as_int32(returned, expected.word), f"the function's output (expected {expected})", None,
+                      expected.word)
         alone = expected.count == 1 and tensor.shape == ()
         if tensor.dtype != expected.word or (tensor.words.shape != expected.words_shape and not alone):
             of = ", the shape that reference_fn gives" if kernel.spec.reference else ""

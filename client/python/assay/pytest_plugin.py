@@ -74,7 +74,7 @@ class Assay:
         return assert_close(actual, expected, client=self.client, **keywords)
 
     def validate(self, fn: Any, **keywords: Any) -> Report:
-        """assay.validate, which raises unless all cases pass. Returns the report."""
+        """assay.validate, which raises unless all cases pass that the function computes. Returns the report."""
         return self.client.validate(fn, **keywords).raise_on_failure()
 
     def __getattr__(self, name: str) -> Any:

@@ -8,7 +8,10 @@ proto/assay/v1/operator.proto). No operator is known here by its name. The set h
     ones       an extent of 1 for rows and batches
     thin       many rows or batches, and an extent of 1 for the next axis: a matrix times a vector
     long       long sums and rows
+    deep       long ones that are multiples of tiles and vectors, too
+    tall       a long axis that is not summed over
     held out   drawn by the seed: nobody tuned a kernel for them
+    other      the odd shape, with another extent for what follows an earlier operand unless it is set
     special    the odd shape with special values
 
 The daemon refuses a shape that an operator cannot have, such as an odd dimension where it must be even. Such a shape
@@ -40,16 +43,22 @@ _MORE_DRAWS = 40  # of a shape of the default set: it may have to be a multiple 
 #   whole   the axes of an operand that has any number of them
 _SIZES: dict[str, dict[str, Sequence[Any]]] = {
     "aligned": {"few": [4], "extent": [256, 192, 48], "length": [256], "flat": [4096], "grid": [16, 16],
-                "window": [3, 3], "whole": [64, 256]},
+                "window": [3, 3], "whole": [4, 16, 256]},
     "odd": {"few": [3], "extent": [37, 53, 29], "length": [131], "flat": [1031], "grid": [17, 13], "window": [3, 2],
-            "whole": [5, 131]},
+            "whole": [3, 5, 131]},
     "ones": {"few": [1], "extent": [1, 5, 7], "length": [17], "flat": [7], "grid": [5, 7], "window": [1, 1],
              "whole": [1, 3, 17]},
     "thin": {"few": [150], "extent": [7, 1, 5], "length": [19], "flat": [1], "grid": [6, 5], "window": [1, 1],
              "whole": [3, 1, 17]},
     "long": {"few": [2], "extent": [24, 20, 40], "length": [4099], "flat": [65537], "grid": [40, 9], "window": [2, 3],
-             "whole": [2, 4099]},
+             "whole": [2, 3, 4099]},
+    "deep": {"few": [1], "extent": [32, 64, 16], "length": [2048], "flat": [65536], "grid": [24, 24], "window": [1, 1],
+             "whole": [5, 2048]},
+    "tall": {"few": [2], "extent": [1000, 6, 4], "length": [16], "flat": [300], "grid": [64, 3], "window": [1, 1],
+             "whole": [600, 3, 16]},
 }
+# What follows an earlier operand unless it is set: keys in the place of as many as queries.
+_OTHER = 200
 # The smallest and the largest extent of a held-out shape.
 _RANGES = {"few": (1, 8), "extent": (2, 100), "length": (2, 1000), "flat": (2, 20000), "grid": (4, 24), "window": (1, 3),
            "whole": (5, 300)}
@@ -149,11 +158,23 @@ def fill_shape(spec: Any, roles: Mapping[str, str], kind: str) -> None:
     taken = 0
     for name, role in roles.items():
         sizes = _SIZES[kind][role]
-        if _is_repeated(problem, name):
+        if role == "whole":
+            getattr(problem, name).extend(_turned(sizes, problem))
+        elif _is_repeated(problem, name):
             getattr(problem, name).extend(sizes)
         else:
             setattr(problem, name, sizes[taken % len(sizes)] if role == "extent" else sizes[0])
             taken += role == "extent"
+
+
+def _turned(sizes: Sequence[int], problem: Any) -> list[int]:
+    """The sizes with the last, which is the long one, on the axis of the problem, if it says one."""
+    turned = list(sizes)
+    said = "axis" in problem.DESCRIPTOR.fields_by_name and problem.HasField("axis")
+    axis = problem.axis if said else -1
+    if -len(turned) <= axis < len(turned):
+        turned[axis], turned[-1] = turned[-1], turned[axis]
+    return turned
 
 
 def default_set(op: str, keywords: Mapping[str, Any], held_out: int, draws: random.Random) -> Optional[list[Drawn]]:
@@ -171,12 +192,19 @@ def default_set(op: str, keywords: Mapping[str, Any], held_out: int, draws: rand
     found: list[Drawn] = []
     for kind in _SIZES:
         found += [OfDefaultSet(spec, open_roles, draws, kind) for spec in problems.cases(op, keywords)]
+    # Where causal rows begin if there are more keys than queries is a convention that not all share.
+    others = [] if keywords.get("causal") else [name for name in _followers(name_of) if name not in keywords]
+    if others:
+        found += [OfDefaultSet(spec, open_roles, draws, "odd")
+                  for spec in problems.cases(op, {**keywords, **dict.fromkeys(others, _OTHER)})]
     for _ in range(_HELD_OUT * held_out):
         found += [OfDefaultSet(spec, open_roles, draws) for spec in problems.cases(op, keywords)]
     if "pattern" not in keywords:
         told = any(name not in roles for name in required)
         products = len(problems.info(name_of).operands) > 1  # tiny numbers by others are zeros
-        patterns = [*_SPECIAL, *(() if told else _INFINITE), *(() if products else _TINY)]
+        # A number that is split into two leaves infinity minus infinity of an infinity.
+        no_infinities = told or "operand_roundoff" in keywords
+        patterns = [*_SPECIAL, *(() if no_infinities else _INFINITE), *(() if products else _TINY)]
         found += [OfDefaultSet(spec, open_roles, draws, "odd")
                   for spec in problems.cases(op, {**keywords, "pattern": patterns})]
     return found
@@ -196,7 +224,7 @@ def extents_by_role(op: str) -> dict[str, str]:
             if axis.kind == "any" and any(other.kind == "some" for other in behind):
                 continue  # a function of matrices has no such axis
             if number > 0 and not required:
-                continue  # it follows an earlier operand's unless it is set
+                continue  # it follows an earlier operand's unless it is set (_followers)
             many = sum(other.kind == "one" and _required(fields, other.field) for other in behind) >= 2
             if fields[axis.field].label == fields[axis.field].LABEL_REPEATED:
                 found[axis.field] = "whole" if len(axes) == 1 else "window" if "grid" in found.values() else "grid"
@@ -209,6 +237,13 @@ def extents_by_role(op: str) -> dict[str, str]:
             if found.get(length) == "extent":
                 found[length] = "length"
     return found
+
+
+def _followers(op: str) -> list[str]:
+    """The lengths of later operands that follow an earlier one's unless they are set."""
+    known, fields = problems.info(op), problems.problem_fields(op)
+    axes = [parse_axis(word) for operand in known.operands[1:] for word in operand.axes.split()]
+    return [axis.field for axis in axes if axis.field in known.length.fields and not _required(fields, axis.field)][:1]
 
 
 def _required(fields: Mapping[str, Any], name: str) -> bool:

@@ -114,6 +114,27 @@ double SingleDeviation(DType input, DType output) {
   return holds_values && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
 
+// Scores that are all one number, far below 0: whoever begins a maximum at 0 divides 0 by 0, and
+// who gives masked keys a small number in place of none weighs them.
+KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
+  const double far = c.dtype == DType::kF64 ? 1024 : 256;
+  KernelProbe probe{"far-below-0", {}};
+  const double scale = ScoreScale(p, c.dtype);
+  const double element =
+      std::exp2(std::ceil(std::log2(far / (static_cast<double>(p.dim) * std::abs(scale))) / 2));
+  const FormatInfo& f = Info(c.dtype);
+  if (!(element >= f.min_normal && element <= f.max_finite)) {
+    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-far),
+                        " under a scale of ", Shortest(scale));
+    return probe;
+  }
+  const Pattern query{PatternKind::kConstant, std::copysign(element, scale), 0};
+  const Pattern key{PatternKind::kConstant, -element, 0};
+  probe.data = ProbeCase(c, p, Cat(ToString(query), "/", ToString(key), "/normal"),
+                         /*exact=*/false);
+  return probe;
+}
+
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
   return std::abs(std::frexp(x, &exponent)) == 0.5;
@@ -123,7 +144,7 @@ bool IsPowerOfTwo(double x) {
 
 std::vector<KernelProbe> AttentionProbes(const Case& c) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  std::vector<KernelProbe> probes;
+  std::vector<KernelProbe> probes = {FarBelow(c, p)};
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
   KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};

@@ -25,6 +25,8 @@ namespace assay {
 // The significand probe: each query's weight is 1 for one key and 0 for all others, and V uses
 // every bit of its significands. The output is a row of V, bit by bit.
 //
+// far-below-0: all scores are one number, so far below 0 that exp of it is 0. Judged by the bound.
+//
 // The probes, and the identity that the last causal rows see what rows without causality
 // do.
 std::vector<KernelProbe> AttentionProbes(const Case& c);

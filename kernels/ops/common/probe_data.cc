@@ -50,6 +50,11 @@ double SparseDensity(std::int64_t k, DType input, DType output) {
 }
 
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use) {
+  // Sums of products that are all large have more digits than fp32 and than 16 bits hold, and the
+  // smallest number, whose negative there is not, is among them.
+  if (Info(input).is_integer && Info(output).is_integer) {
+    return Pattern{PatternKind::kIntegers, -128, -64};
+  }
   // A product of two numbers from 1 to 4 is 6.25 on average, its square 56.25; sums of n
   // such products are below 6.25·n + 10·√(56.25·n) and at most 16·n.
   constexpr double kMean = 6.25, kDeviations = 75, kLargest = 16, kBits = 2;
@@ -106,8 +111,14 @@ bool IsEightBitFloat(DType input) {
   return !Info(input).is_integer && Info(input).storage_bits == 8;
 }
 
-Pattern SignificandData(DType input) {
-  return HasSignificandProbes(input) ? kFullSignificands : kEveryFiniteNumber;
+Pattern SignificandData(const Case& c) {
+  if (!HasSignificandProbes(c.dtype)) return kEveryFiniteNumber;
+  // Beyond what fp16 holds, if the output holds it: a kernel may read bf16 as fp16.
+  constexpr double kBeyondHalf = 0x1p17;
+  const bool held = Info(OutputType(c)).max_finite >= Info(DType::kBF16).max_finite;
+  if (c.dtype != DType::kBF16 || !held) return kFullSignificands;
+  return {kFullSignificands.kind, kBeyondHalf * kFullSignificands.a,
+          kBeyondHalf * kFullSignificands.b};
 }
 
 bool HasSignificandProbes(DType input) {

@@ -38,7 +38,8 @@ double SparseDensity(std::int64_t k, DType input, DType output);
 // 4-bit floats in one of 14 bits, which some hardware has, and below the output's overflow
 // (ten deviations). Where sums of k such products are all
 // within the integers that a 16-bit output holds, 1 to a larger power of two that the
-// input holds all integers of, so that rounding shows. Nothing where no such sum exists.
+// input holds all integers of, so that rounding shows. Of integers that are summed in integers -128
+// to -64. Nothing where no such sum exists.
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use);
 
 // Both probes of a product of sums of k: one where integers make every case exact.
@@ -55,7 +56,7 @@ std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem
                                            std::string_view first, std::string_view second);
 
 // What the operand holds whose elements they show.
-Pattern SignificandData(DType input);
+Pattern SignificandData(const Case& c);
 
 // Whether they show significands of a format: 16 bits or more.
 bool HasSignificandProbes(DType input);

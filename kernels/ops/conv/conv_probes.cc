@@ -52,7 +52,7 @@ std::vector<KernelProbe> ConvProbes(const Case& c) {
 void SetConvSignificands(const Case& c, Plan& plan) {
   const ConvShape s = MakeConvShape(std::get<ConvProblem>(c.problem));
   const bool of_x = c.significand == 0;
-  plan.inputs[of_x ? 0 : 1].pattern = SignificandData(c.dtype);
+  plan.inputs[of_x ? 0 : 1].pattern = SignificandData(c);
   plan.inputs[of_x ? 1 : 0].pattern = of_x ? UnitRows() : UnitPixels(ConvLattice(s));
 }
 

@@ -110,26 +110,29 @@ class Elementwise final : public Op {
   // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds.
   // saturated: exp(−a), erf or tanh is so near its limit that r is a·b, or a, but for a quotient's
   // rounding. saturated-below: the limit on the other side is 0, where a sum in the denominator may
-  // overflow and nothing else may.
+  // overflow and nothing else may. wide: all numbers between these and the usual ones.
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     switch (p.kind_of()) {
       case ElementwiseKind::kAdd:
         return {{"exact-integers", ProbeCase(c, p, "integers:-8:8", /*exact=*/true)}};
       case ElementwiseKind::kSiluMul:
-        return Saturated(c, "integers:64:127/integers:-8:8", "integers:-127:-64/integers:-8:8");
+        return Saturated(c, "integers:64:127/integers:-8:8", "integers:-127:-64/integers:-8:8",
+                         "uniform:-64:64/normal");
       default:
-        return Saturated(c, "integers:16:31", "integers:-31:-16");
+        return Saturated(c, "integers:16:31", "integers:-31:-16", "uniform:-16:16");
     }
   }
 
  private:
-  static std::vector<KernelProbe> Saturated(const Case& c, std::string above, std::string below) {
+  static std::vector<KernelProbe> Saturated(const Case& c, std::string above, std::string below,
+                                            std::string between) {
     constexpr double kQuotient = 4;  // roundings of the accumulator
     KernelProbe saturated{"saturated",
                           ProbeCase(c, ProblemOf(c), std::move(above), /*exact=*/true)};
     saturated.deviation = kQuotient * AccumulatorRoundoff(c.dtype);
-    return {{"saturated-below", ProbeCase(c, ProblemOf(c), std::move(below), /*exact=*/false)},
+    return {{"wide", ProbeCase(c, ProblemOf(c), std::move(between), /*exact=*/false)},
+            {"saturated-below", ProbeCase(c, ProblemOf(c), std::move(below), /*exact=*/false)},
             std::move(saturated)};
   }
 };

@@ -48,7 +48,7 @@ void SetGemmSignificands(const Case& c, Plan& plan) {
                        0, 0};
   }
   const bool of_a = c.significand == 0;
-  plan.inputs[of_a ? 0 : 1].pattern = SignificandData(c.dtype);
+  plan.inputs[of_a ? 0 : 1].pattern = SignificandData(c);
   // One 1 for each row of the output in A, or one for each column in B.
   const bool in_rows = of_a ? p.trans_b : !p.trans_a;
   plan.inputs[of_a ? 1 : 0].pattern = in_rows ? UnitRows() : UnitColumns();

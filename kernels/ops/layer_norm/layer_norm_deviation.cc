@@ -69,7 +69,7 @@ void Squares(const LayerNormDeviation& model, std::int64_t n, const double* HWY_
     hn::StoreU(hn::DemoteTo(df, square), df, addends + i);
   });
   const double squares = TotalOf(sum);
-  *row = model.Moments(center.origin + center.offset, squares, TotalOf(fourth));
+  *row = model.Moments(center.origin, center.origin + center.offset, squares, TotalOf(fourth));
   if (!(row->variance > 0)) return;
   const V inverse = hn::Set(d, 1 / squares);
   const auto unit = static_cast<float>(model.u);
@@ -92,7 +92,8 @@ void Row(const LayerNormDeviation& model, const LayerNormMoments& row, std::int6
   // As LayerNormDeviation::Variance: of 1, of ŷ², of x², and of r².
   const double u = model.u * model.u / 3;
   const bool shared = !model.fits_rows();
-  const V constant = hn::Set(d, shared ? model.OffsetVariance(row) : 0.0);
+  const V constant =
+      hn::Set(d, u * row.first * row.rstd * row.rstd + (shared ? model.OffsetVariance(row) : 0.0));
   const V of_y = hn::Set(d, (model.affine ? 4 : 3) * u + (shared ? model.GainVariance(row) : 0.0));
   const V of_x = hn::Set(d, model.rms ? 0.0 : u * row.rstd * row.rstd);
   const V of_r = hn::Set(d, u);

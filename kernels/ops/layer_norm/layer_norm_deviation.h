@@ -4,18 +4,20 @@
 //
 // With the normalised ŷ, its rstd, mean μ and variance v of the row, u of the accumulator, n the
 // row's length, d = x − μ, κ = mean d⁴/v² and s = v·rstd², which is 1 unless eps matters:
-//   σ²   = u²/3·(3·ŷ² + x²·rstd²) + ulp²/12
-//   σ_α² = u²/3·rstd²·((n + 1)·(2·μ² + mean x²/n)/6 + 3·μ²) + u²·0.15·n²/D·μ²·rstd² + fit
-//          + seen_α²
-//   σ_β² = u²/3·(s²·(n + 1)·(2 + κ/n)/24 + 18 + 0.27·s²·μ²/v) + u²·0.15·n²/D'·s²/4 + s²·c² + fit
-//          + seen_β²
+//   σ²   = u²/3·(3·ŷ² + (x² + f)·rstd²) + ulp²/12
+//   σ_α² = u²/3·rstd²·((n + 1)·(2·(μ² + f) + mean x²/n)/6 + 3·(μ² + f)) + u²·0.15·n²/D·μ²·rstd²
+//          + fit + seen_α²
+//   σ_β² = u²/3·((s²·(n + 1)·(2 + κ/n)/24 + 10·s²)·(1 + f/v)² + 18 + 0.27·s²·μ²/v)
+//          + u²·0.15·n²/D'·s²/4 + s²·c² + fit + seen_β²
+// f = (x_0 − μ)² is for kernels that subtract the row's first element from all, so that a large
+// mean costs no digits: their sums and squares are those of x − x_0.
 // The mean's error is an offset: the first term is that of a sequential sum (deviation.h) over n.
 // The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are the
 // numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum
 // loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
 // and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h), seen_β with
-// Welford's update too if κ is large. They are little for random data. The RMS form has μ = 0 and d
-// = x, neither an offset nor the term x²·rstd².
+// Welford's update too if κ is large. They are little for random data. The RMS form has μ = f = 0
+// and d = x, neither an offset nor the terms x²·rstd² and 10·s².
 //
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
@@ -43,6 +45,7 @@ struct LayerNormMoments {
   double mean = 0;         // μ; 0 for the RMS form
   double rstd = 0;         //
   double variance = 0;     // v; the mean square for the RMS form
+  double first = 0;        // f; 0 for the RMS form
   double kurtosis = 0;     // κ; 0 if v is 0
   double lost = 0;         // c; 0 if v is 0
   double seen_mean = 0;    // the error of μ that was seen
@@ -65,10 +68,12 @@ struct LayerNormDeviation {
   bool affine = false;
   OutputSteps steps;
 
-  // The moments of a row from μ, Σd² and Σd⁴, without c and what was seen.
-  ASSAY_HOST_DEVICE LayerNormMoments Moments(double mean, double squares, double fourth) const {
+  // The moments of a row from x_0, μ, Σd² and Σd⁴, without c and what was seen.
+  ASSAY_HOST_DEVICE LayerNormMoments Moments(double first, double mean, double squares,
+                                             double fourth) const {
     LayerNormMoments row;
     row.mean = mean;
+    row.first = rms ? 0.0 : (first - mean) * (first - mean);
     row.variance = squares / n;
     row.rstd = 1 / std::sqrt(row.variance + eps);
     if (row.variance > 0) row.kurtosis = fourth / n / (row.variance * row.variance);
@@ -88,14 +93,16 @@ struct LayerNormDeviation {
   ASSAY_HOST_DEVICE double OffsetVariance(const LayerNormMoments& row) const {
     if (rms) return 0.0;
     const double mean = row.mean * row.mean, all = mean + row.variance;
+    const double shared = mean + row.first;
     return row.rstd * row.rstd *
-           (u * u / 3 * ((n + 1) * (2 * mean + all / n) / 6 + 3 * mean) +
+           (u * u / 3 * ((n + 1) * (2 * shared + all / n) / 6 + 3 * shared) +
             Repeated(distinct) * mean + row.seen_mean * row.seen_mean);
   }
   ASSAY_HOST_DEVICE double GainVariance(const LayerNormMoments& row) const {
     const double share = row.variance * row.rstd * row.rstd, s = share * share;
     const double centered = row.mean * row.mean * share * row.rstd * row.rstd;  // s²·μ²/v
-    const double sum = s * (n + 1) * (2 + row.kurtosis / n) / 24;
+    const double grown = row.variance > 0 ? 1 + row.first / row.variance : 1;
+    const double sum = s * ((n + 1) * (2 + row.kurtosis / n) / 24 + (rms ? 0 : 10)) * grown * grown;
     return u * u / 3 * (sum + 18 + 0.27 * centered) + Repeated(distinct_squares) * s / 4 +
            s * (row.lost * row.lost + row.seen_factor * row.seen_factor / 4);
   }
@@ -104,7 +111,8 @@ struct LayerNormDeviation {
                                     double r) const {
     if (!std::isfinite(r)) return 0.0;
     const double third = u * u / 3, scaled = x * row.rstd;
-    double own = third * (3 * y * y + (rms ? 0.0 : scaled * scaled));
+    const double first = row.first * row.rstd * row.rstd;
+    double own = third * (3 * y * y + (rms ? 0.0 : scaled * scaled + first));
     if (!fits_rows()) own += OffsetVariance(row) + y * y * GainVariance(row);
     if (affine) own = weight * weight * (own + third * y * y) + third * r * r;
     return own + steps.Variance(r);

@@ -94,7 +94,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kRowThreads, 3) NormRowsReference(LayerNormRefere
     };
     if constexpr (kDeviations) {
       fourth = BlockReduce<Sum>(fourth, partial, kRowThreads);
-      moments = l.model.Moments(origin + center, squares, fourth);
+      moments = l.model.Moments(first, origin + center, squares, fourth);
       moments.seen_mean = of_x.LargestError() / l.model.n;
       moments.seen_factor = of_squares.RelativeError();
       if (l.model.HasHeavyTails(moments)) {

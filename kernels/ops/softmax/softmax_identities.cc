@@ -54,8 +54,11 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c) {
   if (ours && few.rows > kRows) few.rows = kRows;
   KernelProbe rows = {"rows-apart", ProbeCase(c, few, ToString(apart), /*exact=*/false)};
   if (few.rows == 1) rows.skipped = "there is one row";
+  // Weights of all sizes that the format holds, and not of the usual ones alone.
+  const Pattern wide = {PatternKind::kNormal, 8, 0};
   // The diagnosis goes by the last that fails: whoever subtracts no maximum fails all.
-  return {std::move(rows),
+  return {{"wide", ProbeCase(c, few, ToString(wide), /*exact=*/false)},
+          std::move(rows),
           {"last-column", ProbeCase(c, few, ToString(last), /*exact=*/false)},
           {"shift", ProbeCase(c, c.problem, ToString(data), /*exact=*/false)}};
 }

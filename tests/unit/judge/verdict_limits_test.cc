@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/judge/verdict.h"
+#include "kernels/ops/own_reference.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -520,6 +521,57 @@ TEST_F(Limits, ABoundThatTheDataMakeWideProvesLittle) {
   plan_.vacuous = false;
   case_.criterion = Criterion::kAllClose;
   EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
+}
+
+TEST_F(Limits, TermsThatOverflowAreSaidOnce) {
+  evidence_.received = true;
+  evidence_.rechecked = 1024;
+  evidence_.unbounded = 1;
+  evidence_.unproven = 0.75;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+}
+
+// A reference that says how much its bound allows, of an operator that is nobody's but its
+// author's.
+class Allows final : public OwnReference {
+ public:
+  double share = 0;
+  absl::StatusOr<bool> Compute(const Case&, const Plan&, std::span<const TensorView>, double*,
+                               double*) override {
+    return absl::UnimplementedError("not asked for");
+  }
+  void At(const Plan&, const HostInputs&, std::span<const std::int64_t>, double*,
+          double*) override {}
+  bool gave_magnitudes() const override { return true; }
+  double largest() const override { return 1; }
+  double ShareWithin(const std::function<double(double)>&) const override { return share; }
+};
+
+TEST_F(Limits, ABoundThatAllowsZeroProvesLittle) {
+  Allows reference;
+  case_.problem = CustomProblem{.input = {"x=40x25"}, .out = {"y=40x25"}, .scalar = {}};
+  case_.own_reference = &reference;
+  EXPECT_EQ(Said(), "PASSED");
+  reference.share = 0.51;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("allows 51 % of the results to be 0"));
+  case_.criterion = Criterion::kAllClose;
+  EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
+}
+
+TEST_F(Limits, AnOperatorOfOnesOwnThatIsNaNEverywhereProvesNothing) {
+  case_.problem = CustomProblem{.input = {"x=40x25"}, .out = {"y=40x25"}, .scalar = {}};
+  result_.nan_count = 999;
+  EXPECT_EQ(Said(), "PASSED");
+  result_.nan_count = result_.reference_nan_count = 1000;
+  result_.zero_count = 0;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("every element of output and reference is NaN"));
+  plan_.vacuous = true;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect") << "there is nothing more to say";
+  case_.problem = GemmProblem{.m = 40, .n = 25, .k = 64};
+  plan_.vacuous = false;
+  EXPECT_EQ(Said(), "PASSED") << "of an operator of ours a NaN has its rule";
 }
 
 TEST_F(Limits, OnlyABoundThatForgivesFlushingProvesLittleBelowIt) {
