@@ -68,6 +68,26 @@ std::string SharePercent(double share) {
                                         : absl::StrFormat("%.2g %%", percent);
 }
 
+// Whether elements lie beside far larger ones.
+bool IsUneven(PatternKind kind) {
+  switch (kind) {
+    case PatternKind::kSparse:
+    case PatternKind::kBernoulli:
+    case PatternKind::kDiagonal:
+    case PatternKind::kOneHot:
+    case PatternKind::kOneLarge:
+    case PatternKind::kLargeSmall:
+    case PatternKind::kExactSparse:
+    case PatternKind::kExactInts:
+    case PatternKind::kSequential:
+    case PatternKind::kRowVary:
+    case PatternKind::kColVary:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class Jury {
  public:
   Jury(const Case& c, const Plan& plan, const Evidence& e)
@@ -249,7 +269,7 @@ class Jury {
         AddWorst(
             Verdict::kInconclusive, Reason::kSuspect, message,
             "; a transform of operands errs relative to their neighbours, which are far larger "
-            "here and there: judge it on data that are drawn, --pattern normal");
+            "here and there: judge it on even data, such as --pattern normal");
         return;
       }
       AddWorst(Verdict::kFailed, plan_.exact ? Reason::kExact : Reason::kBound, message,
@@ -268,11 +288,12 @@ class Jury {
     }
   }
 
-  // The bound of a declared transform counts the terms of an element alone. Where operands are
-  // drawn their neighbours are as large.
+  // The bound of a declared transform counts the terms of an element alone, which may be far
+  // smaller than their neighbours.
   bool MixesNeighbours() const {
-    return plan_.operand_roundoff > kSplitRoundoff * plan_.accumulator_roundoff &&
-           !IndependentRoundings();
+    if (!(plan_.operand_roundoff > kSplitRoundoff * plan_.accumulator_roundoff)) return false;
+    return std::any_of(plan_.inputs.begin(), plan_.inputs.end(),
+                       [](const Operand& o) { return IsUneven(o.pattern.kind); });
   }
 
   // Measured whichever criterion gates; gates with those that follow from the formats.

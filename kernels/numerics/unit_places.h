@@ -38,8 +38,8 @@ constexpr std::int64_t SpreadPlace(std::int64_t i, std::int64_t length) {
 // a significand. The generator's numbers have 24 bits in fp32, so those from 1 to 2 are multiples
 // of 2^-23 without a rounding.
 inline constexpr Pattern kFullSignificands = {PatternKind::kUniform, 1, 3};
-// And in 8-bit floats, where data of other cases reach neither the smallest numbers nor the
-// largest.
+// bf16 has them at 2^17, beyond what fp16 holds (ops/common/probe_data.h). And in 8-bit floats,
+// where data of other cases reach neither the smallest numbers nor the largest.
 inline constexpr Pattern kEveryFiniteNumber = {PatternKind::kEveryCode, 0, 0};
 
 constexpr Pattern UnitRows(double value = 1) { return {PatternKind::kUnitRows, value, 0}; }

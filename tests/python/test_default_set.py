@@ -158,3 +158,36 @@ def test_an_unusual_right_function_passes(assay_client, fn, op, dtype, fields, s
 def test_a_parameter_that_takes_an_operand_gets_no_field(assay_client, bias):
     report = assay.validate(linear, op="gemm", dtype="fp32", bias=bias, client=assay_client, m=33, n=17, k=65)
     assert report.passed, report
+
+
+def test_a_function_may_take_as_many_keys_as_queries_alone(assay_client):
+    def of_equal(q, k, v, *, causal=None):
+        assert q.shape == k.shape
+        return planted.attention(q, k, v, causal=causal)
+
+    for causal in (True, False):
+        report = assay.validate(quiet_with(of_equal), op="attention", dtype="fp32", causal=causal, kv_seq=None, dim=8,
+                                client=assay_client)
+        assert report.passed, report
+
+
+def quiet_with(fn):
+    def call(q, k, v, *, causal=None):
+        with np.errstate(all="ignore"):
+            return fn(q, k, v, causal=causal)
+    return call
+
+
+def test_a_sweep_has_the_shapes_of_each_of_its_values(assay_client):
+    report = assay.validate(quiet_with(lambda q, k, v, causal: attention_of_queries(q, k, v) if not causal else
+                                       planted.attention(q, k, v, causal=True)),
+                            op="attention", dtype="fp32", causal=[True, False], dim=8, patterns="normal",
+                            client=assay_client)
+    assert report.verdict == "FAILED", report
+    assert {result.problem.get("causal", False) for result in report if not result.passed} == {False}
+
+
+def test_sums_have_two_axes_and_three(assay_client):
+    ranks = {len(result.problem["extents"]) for result in
+             assay.validate(lambda x: x.sum(-1), op="reduce", kind="sum", dtype="fp32", client=assay_client)}
+    assert ranks == {2, 3}

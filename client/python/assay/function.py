@@ -194,6 +194,8 @@ def _as_int32(array: Any, word: str) -> Any:
     if torch is not None and isinstance(array, torch.Tensor) and array.dtype == torch.int64:
         narrow = array.to(torch.int32)
         return narrow if torch.equal(narrow.to(torch.int64), array) else array
+    if isinstance(array, np.ma.MaskedArray):
+        return array
     if isinstance(array, (np.ndarray, np.int64)) and array.dtype == np.dtype("i8"):
         narrow = np.asarray(array).astype("i4")
         return narrow if np.array_equal(narrow, array) else array
@@ -276,10 +278,10 @@ class Function:
             optional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
             if parameter.kind is not parameter.KEYWORD_ONLY and not optional:
                 continue
-            # bias=None is a tensor that this case has not. The field says whether it has.
-            if parameter.default is None and known[name].type == known[name].TYPE_BOOL:
-                continue
+            # bias=None may be a tensor that this case has not: the field, which is false, says so.
             value = getattr(problem, name)
+            if parameter.default is None and value is False:
+                continue
             found[name] = list(value) if known[name].label == known[name].LABEL_REPEATED else value
         return found
 

@@ -45,18 +45,20 @@ _SIZES: dict[str, dict[str, Sequence[Any]]] = {
     "aligned": {"few": [4], "extent": [256, 192, 48], "length": [256], "flat": [4096], "grid": [16, 16],
                 "window": [3, 3], "whole": [4, 16, 256]},
     "odd": {"few": [3], "extent": [37, 53, 29], "length": [131], "flat": [1031], "grid": [17, 13], "window": [3, 2],
-            "whole": [3, 5, 131]},
+            "whole": [5, 131]},
     "ones": {"few": [1], "extent": [1, 5, 7], "length": [17], "flat": [7], "grid": [5, 7], "window": [1, 1],
              "whole": [1, 3, 17]},
     "thin": {"few": [150], "extent": [7, 1, 5], "length": [19], "flat": [1], "grid": [6, 5], "window": [1, 1],
              "whole": [3, 1, 17]},
     "long": {"few": [2], "extent": [24, 20, 40], "length": [4099], "flat": [65537], "grid": [40, 9], "window": [2, 3],
-             "whole": [2, 3, 4099]},
+             "whole": [2, 4099]},
     "deep": {"few": [1], "extent": [32, 64, 16], "length": [2048], "flat": [65536], "grid": [24, 24], "window": [1, 1],
-             "whole": [5, 2048]},
-    "tall": {"few": [2], "extent": [1000, 6, 4], "length": [16], "flat": [300], "grid": [64, 3], "window": [1, 1],
+             "whole": [5, 3, 2048]},
+    "tall": {"few": [2], "extent": [40, 24, 6], "length": [16], "flat": [300], "grid": [64, 3], "window": [1, 1],
              "whole": [600, 3, 16]},
 }
+_TALL = 1000  # of an axis that is not summed over
+_MOST_OF_THREE = 60  # the largest held-out extent of three axes
 # What follows an earlier operand unless it is set: keys in the place of as many as queries.
 _OTHER = 200
 # The smallest and the largest extent of a held-out shape.
@@ -141,15 +143,17 @@ class OfDefaultSet(Drawn):
         problem = getattr(spec, problems.op_of(spec))
         for name, role in self._roles.items():
             if _is_repeated(problem, name):
-                getattr(problem, name)[:] = [self._extent(role) for _ in _SIZES["odd"][role]]
+                axes = self._draws.choice((2, 3)) if role == "whole" else len(_SIZES["odd"][role])
+                most = _MOST_OF_THREE if role == "whole" and axes == 3 else None
+                getattr(problem, name)[:] = [self._extent(role, most) for _ in range(axes)]
             else:
                 setattr(problem, name, self._extent(role))
         return spec
 
-    def _extent(self, role: str) -> int:
+    def _extent(self, role: str, at_most: Optional[int] = None) -> int:
         """Small ones as likely as large ones."""
         least, most = _RANGES[role]
-        return round(math.exp(self._draws.uniform(math.log(least), math.log(most))))
+        return round(math.exp(self._draws.uniform(math.log(least), math.log(at_most or most))))
 
 
 def fill_shape(spec: Any, roles: Mapping[str, str], kind: str) -> None:
@@ -182,6 +186,9 @@ def default_set(op: str, keywords: Mapping[str, Any], held_out: int, draws: rand
     name_of = problems.canonical(op)
     roles = extents_by_role(name_of)
     fields = problems.problem_fields(name_of)
+    # kv_seq=None: the function takes as many keys as queries alone.
+    equal = [name for name in _followers(name_of) if name in keywords and keywords[name] is None]
+    keywords = {name: value for name, value in keywords.items() if name not in equal}
     required = [name for name in fields if _required(fields, name)]
     open_roles = {name: role for name, role in roles.items() if name not in keywords}
     if not any(name in open_roles for name in required):
@@ -191,12 +198,15 @@ def default_set(op: str, keywords: Mapping[str, Any], held_out: int, draws: rand
             raise refuse(name, f"is required: {problems.help_of(fields[name])}")
     found: list[Drawn] = []
     for kind in _SIZES:
-        found += [OfDefaultSet(spec, open_roles, draws, kind) for spec in problems.cases(op, keywords)]
+        tall = _tall(name_of, open_roles) if kind == "tall" else ""
+        named = {**keywords, tall: _TALL} if tall else keywords
+        left = {name: role for name, role in open_roles.items() if name != tall}
+        found += [OfDefaultSet(spec, left, draws, kind) for spec in problems.cases(op, named)]
     # Where causal rows begin if there are more keys than queries is a convention that not all share.
-    others = [] if keywords.get("causal") else [name for name in _followers(name_of) if name not in keywords]
+    others = {name: _OTHER for name in _followers(name_of) if name not in keywords and name not in equal}
     if others:
-        found += [OfDefaultSet(spec, open_roles, draws, "odd")
-                  for spec in problems.cases(op, {**keywords, **dict.fromkeys(others, _OTHER)})]
+        found += [OfDefaultSet(spec, open_roles, draws, "odd") for spec in problems.cases(op, {**keywords, **others})
+                  if not getattr(getattr(spec, name_of), "causal", False)]
     for _ in range(_HELD_OUT * held_out):
         found += [OfDefaultSet(spec, open_roles, draws) for spec in problems.cases(op, keywords)]
     if "pattern" not in keywords:
@@ -244,6 +254,18 @@ def _followers(op: str) -> list[str]:
     known, fields = problems.info(op), problems.problem_fields(op)
     axes = [parse_axis(word) for operand in known.operands[1:] for word in operand.axes.split()]
     return [axis.field for axis in axes if axis.field in known.length.fields and not _required(fields, axis.field)][:1]
+
+
+def _tall(op: str, roles: Mapping[str, str]) -> str:
+    """An extent that only one operand has, or rows: nothing is summed over it. "" if there is none."""
+    known = problems.info(op).operands
+
+    def alone(name: str) -> bool:
+        return sum(any(parse_axis(word).field == name for word in operand.axes.split()) for operand in known) == 1
+
+    extents = [name for name, role in roles.items() if role == "extent"]
+    rows = [] if extents else [name for name, role in roles.items() if role == "few"]
+    return next((name for name in (*extents, *rows) if alone(name)), "")
 
 
 def _required(fields: Mapping[str, Any], name: str) -> bool:

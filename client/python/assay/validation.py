@@ -33,12 +33,13 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
              **fields: Any) -> Report:
     """Has the daemon draw inputs, runs fn(*inputs) on them here, and has the daemon judge what comes back.
 
-    fn        the function under test. It gets the operator's inputs in order. A keyword-only parameter with the name of
-              a field of the operation gets the field: def f(x, *, eps). So does one with a default, behind the inputs. NotImplementedError makes the case UNSUPPORTED.
+    fn        the function under test. It gets the operator's inputs in order. A parameter behind them that is
+              keyword-only or has a default gets the field of its name: def f(x, *, eps). NotImplementedError makes the
+              case UNSUPPORTED.
     op        the operation. Its fields are the other keywords: causal=True. A list is a sweep.
     dtype     the format of the inputs, or a list of them
     shapes    the fields that differ from case to case: a dictionary, or a list of dictionaries. Default, unless other
-              keywords name every extent: aligned, odd, thin, long, deep and tall shapes, and shapes that the seed draws
+              keywords name every extent: the shapes of shapes.py
     patterns  the data, such as "normal:0.5"; a list is a sweep. Default: the operator's own. With the default shapes,
               special values as well
     held_out  the number of further shapes near each of `shapes`, drawn by the seed: nobody tuned the kernel for them.

@@ -7,17 +7,19 @@
 //   σ²   = u²/3·(3·ŷ² + (x² + f)·rstd²) + ulp²/12
 //   σ_α² = u²/3·rstd²·((n + 1)·(2·(μ² + f) + mean x²/n)/6 + 3·(μ² + f)) + u²·0.15·n²/D·μ²·rstd²
 //          + fit + seen_α²
-//   σ_β² = u²/3·((s²·(n + 1)·(2 + κ/n)/24 + 10·s²)·(1 + f/v)² + 18 + 0.27·s²·μ²/v)
+//   σ_β² = u²/3·((s²·(n + 1)·(2 + κ/n)/24 + 10·s²)·g² + 18 + 0.27·s²·μ²/v)
 //          + u²·0.15·n²/D'·s²/4 + s²·c² + fit + seen_β²
 // f = (x_0 − μ)² is for kernels that subtract the row's first element from all, so that a large
-// mean costs no digits: their sums and squares are those of x − x_0.
-// The mean's error is an offset: the first term is that of a sequential sum (deviation.h) over n.
-// The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are the
-// numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum
-// loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
-// and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h), seen_β with
-// Welford's update too if κ is large. They are little for random data. The RMS form has μ = f = 0
-// and d = x, neither an offset nor the terms x²·rstd² and 10·s².
+// mean costs no digits: their sums and squares are those of x − x_0. g = 1 + f/v, and at most 5, so
+// that a wrong divisor of a long row shows. In a layer norm with weight and bias, whose σ holds
+// what rows share, g is 1, and f is not in the first term of σ_α². The mean's error is an offset:
+// the first term is that of a sequential sum (deviation.h) over n. The error of the variance is a
+// factor, and half of its size, as rstd is a root. D and D' are the numbers of distinct x and d²
+// (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum loses to small squares. fit
+// is how far the elements' own errors move α and β (row_fit.h). seen_α and seen_β are what usual
+// orders of the sums make of the data at hand (sum_orders.h), seen_β with Welford's update too if κ
+// is large. They are little for random data. The RMS form has μ = f = 0 and d = x, neither an
+// offset nor the terms x²·rstd² and 10·s².
 //
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
@@ -93,15 +95,18 @@ struct LayerNormDeviation {
   ASSAY_HOST_DEVICE double OffsetVariance(const LayerNormMoments& row) const {
     if (rms) return 0.0;
     const double mean = row.mean * row.mean, all = mean + row.variance;
-    const double shared = mean + row.first;
+    const double summed = mean + (fits_rows() ? row.first : 0);
     return row.rstd * row.rstd *
-           (u * u / 3 * ((n + 1) * (2 * shared + all / n) / 6 + 3 * shared) +
+           (u * u / 3 * ((n + 1) * (2 * summed + all / n) / 6 + 3 * (mean + row.first)) +
             Repeated(distinct) * mean + row.seen_mean * row.seen_mean);
   }
   ASSAY_HOST_DEVICE double GainVariance(const LayerNormMoments& row) const {
     const double share = row.variance * row.rstd * row.rstd, s = share * share;
     const double centered = row.mean * row.mean * share * row.rstd * row.rstd;  // s²·μ²/v
-    const double grown = row.variance > 0 ? 1 + row.first / row.variance : 1;
+    constexpr double kMost = 5;
+    double grown = 1;  // Σ(x − x_0)² over Σd²
+    if (fits_rows() && row.variance > 0) grown += row.first / row.variance;
+    if (grown > kMost) grown = kMost;
     const double sum = s * ((n + 1) * (2 + row.kurtosis / n) / 24 + (rms ? 0 : 10)) * grown * grown;
     return u * u / 3 * (sum + 18 + 0.27 * centered) + Repeated(distinct_squares) * s / 4 +
            s * (row.lost * row.lost + row.seen_factor * row.seen_factor / 4);

@@ -52,6 +52,10 @@ class Reduce final : public Op {
 
   void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
     const std::int64_t length = ProblemOf(c).Split().length;
+    if (c.operand_roundoff && ProblemOf(c).kind_of() != ReduceKind::kSum) {
+      errors.push_back(
+          {"operand_roundoff", Cat("changes nothing for a ", ProblemOf(c).kind, ": leave it out")});
+    }
     switch (ProblemOf(c).kind_of()) {
       case ReduceKind::kSum:
         if (c.dtype != DType::kI8) return CheckTerms(c, "reduce.extents", length, errors);

@@ -18,8 +18,9 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
                                        std::span<const TensorView> inputs, const TensorView& output,
                                        const ReferenceBuffers& reference);
 
-// "shift": integers from c − 8 to c + 8, whose softmax is that of -8 to 8. c is so large
-// that exp of the inputs themselves overflows, where the format holds such integers.
+// "shift": integers from c − 40 to c + 40 (8-bit floats: less), whose softmax is that of -40 to 40,
+// with weights of all sizes. c is so large that exp of the inputs themselves overflows, where the
+// format holds such integers.
 // "rows-apart": each row holds one value, 200 (fp64: 1000) below that of the row before it.
 // "last-column": 0, and 200 (fp64: 1000) in the last column.
 std::vector<KernelProbe> SoftmaxProbes(const Case& c);

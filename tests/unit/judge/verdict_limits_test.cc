@@ -258,6 +258,19 @@ TEST_F(Limits, ATransformIsHeldToItsBoundWhereNeighboursAreAsLarge) {
   plan_.inputs[0] = Input(PatternKind::kSparse);
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
   EXPECT_THAT(Message(), HasSubstr("relative to their neighbours"));
+  for (const PatternKind even : {PatternKind::kConstant, PatternKind::kIntegers,
+                                 PatternKind::kAllPositive, PatternKind::kExtremes}) {
+    plan_.inputs[0] = Input(even);
+    EXPECT_EQ(Said(), "FAILED bound");
+  }
+  for (const PatternKind uneven :
+       {PatternKind::kBernoulli, PatternKind::kDiagonal, PatternKind::kOneHot,
+        PatternKind::kOneLarge, PatternKind::kLargeSmall, PatternKind::kExactSparse,
+        PatternKind::kExactInts, PatternKind::kSequential, PatternKind::kRowVary,
+        PatternKind::kColVary}) {
+    plan_.inputs[0] = Input(uneven);
+    EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  }
   plan_.operand_roundoff = 0x1p-22;
   EXPECT_EQ(Said(), "FAILED bound") << "operands that are split err by themselves";
   plan_.operand_roundoff = 0x1.001p-22;
