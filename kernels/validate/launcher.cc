@@ -28,7 +28,9 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   kernel_ = *std::move(kernel);
   // No kernel may ask for more than the coarser of its formats rounds by.
   const double coarser =
-      std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
+      Info(plan.output.dtype).is_integer
+          ? Info(DType::kF32).unit_roundoff
+          : std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   if (case_.intermediate_dtype != DType::kUnspecified) {
     plan.intermediate_roundoff = kDeclaredRoundings * Info(case_.intermediate_dtype).unit_roundoff;

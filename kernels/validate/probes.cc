@@ -213,7 +213,9 @@ class Prober {
     const bool transform = plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
     const bool significand = probe.data.significand >= 0;
     const double declared = significand || transform ? plan.operand_roundoff : 0;
-    const double deviation = std::max(probe.deviation, declared);
+    const double held =
+        Info(plan.output.dtype).is_integer && plan.exact ? plan.intermediate_roundoff : 0;
+    const double deviation = std::max({probe.deviation, declared, held});
     request.exact = plan.exact && deviation == 0;
     request.flushes_subnormals = plan.flushes_subnormals;
     request.gate = Gate::kBound;

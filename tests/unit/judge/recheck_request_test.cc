@@ -140,6 +140,9 @@ TEST_F(RecheckRequests, SayHowMuchOfTheResultsTheirBoundsProve) {
   EXPECT_EQ(Run().unproven, 0);
   op_.wider = 200;
   EXPECT_DOUBLE_EQ(Run().unproven, 1);
+  op_.sampled = {4, 6};  // 0.5 and 0.75
+  EXPECT_DOUBLE_EQ(Run().unproven, 1);
+  op_.sampled = {0, 100, 300};
   op_.wider = HUGE_VAL;  // infinite but for the first, which has 0 · infinity
   EXPECT_EQ(Run().unbounded, 3);
   plan_.exact = true;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "kernels/judge/phase_clock.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/planted/planted.h"
@@ -117,6 +118,20 @@ TEST_F(ProbesTest, RightGemmsPass) {
   EXPECT_GT(passed_["exact-significand-a"], 40);
   EXPECT_EQ(passed_["exact-significand-a"], passed_["exact-significand-b"]);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
+// A library's integers may pass through fp32, which it declares. Then there is no one result.
+TEST_F(ProbesTest, LongSumsOfIntegersPassWhereTheirFormatIsDeclared) {
+  const GemmProblem p{.m = 64, .n = 64, .k = 2048};
+  ExpectPasses(p, DType::kI8);
+  EXPECT_GE(passed_["exact-integers"], 1);
+  for (const Case& c : ForProviders(p, DType::kI8)) {
+    const CaseOutcome outcome = Run(c);
+    if (outcome.probes.empty()) continue;
+    const bool through = absl::StrContains(outcome.implementation, "sums pass through fp32");
+    EXPECT_EQ(c.provider == "onednn", through) << outcome.implementation;
+    EXPECT_TRUE(through || !outcome.probes[0].digest.empty()) << Describe(outcome);
+  }
 }
 
 TEST_F(ProbesTest, RightEpiloguesPass) {
