@@ -61,8 +61,8 @@ class Kernel {
   virtual absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) = 0;
   // The unit roundoff of the format of intermediate results, if the library by design holds them in
   // a narrower format than the accumulator's. 0: it does not. The value widens the error bound, so
-  // the evidence shows it, and implementation() names it. Of sums of integers: the format that a sum
-  // passes through on its way to the output; exact cases have room for that rounding.
+  // the evidence shows it, and implementation() names it. Of sums of integers: the format that a
+  // sum passes through on its way to the output; exact cases have room for that rounding.
   virtual double intermediate_roundoff() const { return 0.0; }
   // Whether the kernel's instructions by definition take subnormal intermediate results as 0. This
   // widens the bound's allowance for underflow, so the evidence shows it.

@@ -241,10 +241,11 @@ class Prober {
     CompareResult& r = *compared;
     // What is allowed and not exact has neither the host's bits nor the golden digest: right,
     // but with no digest that others could be held against.
-    if (r.max_ulp > 0) r.beyond_proven = std::max<std::int64_t>(r.beyond_proven, 1);
+    const bool other = (Info(plan.output.dtype).is_integer ? r.max_abs_error : r.max_ulp) > 0;
+    if (other) r.beyond_proven = std::max<std::int64_t>(r.beyond_proven, 1);
     outcome.count = r.count;
     outcome.mismatches = r.mismatches;
-    const bool rounds_otherwise = deviation > 0 && r.mismatches == 0 && r.max_ulp > 0;
+    const bool rounds_otherwise = deviation > 0 && r.mismatches == 0 && other;
     const bool one_result = plan.exact && !rounds_otherwise && !s_.op.SeveralRight(probe.data);
     if (one_result) outcome.digest = Hex128(r.digest_canonical);
 

@@ -57,6 +57,12 @@ Golden Collect(const Suite& suite, const Registry& registry, Device& device, con
         if (!probe.data.exact || !probe.skipped.empty() || op.SeveralRight(probe.data)) continue;
         const CaseOutcome outcome = runner.Run(probe.data, observer);
         if (outcome.verdict == Verdict::kUnsupported) continue;
+        // Its sums are rounded on their way, as it declares.
+        if (outcome.verdict == Verdict::kFailed && outcome.plan &&
+            Info(outcome.plan->output.dtype).is_integer &&
+            outcome.plan->intermediate_roundoff > 0) {
+          continue;
+        }
         const std::string where = Cat(key, " ", c.provider, " ", probe.name);
         // Mostly zeros is no fault of data that are sparse.
         if (outcome.verdict != Verdict::kPassed && outcome.verdict != Verdict::kInconclusive) {
