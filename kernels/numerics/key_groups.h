@@ -120,8 +120,10 @@ class KeyGroups {
     if (members.first + members.size > Seen(query)) return true;
     const std::uint64_t draw = Mix(query, group);
     const auto size = static_cast<std::uint64_t>(members.size);
-    const std::uint64_t kept = std::uint64_t{1}
-                               << draw % static_cast<std::uint64_t>(BitWidth(size));
+    // A group has a member, so that its width is not 0.
+    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
+    const std::uint64_t width = draw % static_cast<std::uint64_t>(BitWidth(size));
+    const std::uint64_t kept = std::uint64_t{1} << width;
     return ((static_cast<std::uint64_t>(key - members.first) + (draw >> 32)) & (size - 1)) < kept;
   }
 

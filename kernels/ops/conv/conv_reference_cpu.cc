@@ -246,8 +246,8 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
   const std::int64_t ld = s.channels_last ? s.filters : positions;
   const std::int64_t col_tiles = (n + kTileCols - 1) / kTileCols;
   std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 &&
-         s.batch * s.groups * col_tiles * ((m + height - 1) / height) < 4 * ParallelWidth()) {
+  while (height > kTileRows / 8 && s.batch * s.groups * col_tiles * ((m + height - 1) / height) <
+                                       std::int64_t{4} * ParallelWidth()) {
     height /= 2;
   }
   const std::int64_t row_tiles = (m + height - 1) / height;

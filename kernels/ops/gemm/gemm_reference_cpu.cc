@@ -101,8 +101,8 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
   // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (problem.n + kTileCols - 1) / kTileCols;
   std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 &&
-         problem.batch * col_tiles * ((problem.m + height - 1) / height) < 4 * ParallelWidth()) {
+  while (height > kTileRows / 8 && problem.batch * col_tiles * ((problem.m + height - 1) / height) <
+                                       std::int64_t{4} * ParallelWidth()) {
     height /= 2;
   }
   const std::int64_t row_tiles = (problem.m + height - 1) / height;

@@ -66,7 +66,7 @@ struct Stretch {
   std::int64_t at = 0;  // in widths
   int sign = 0;         // -1 left out, +1 twice
 
-  auto operator<=>(const Stretch&) const = default;
+  auto operator<=>(const Stretch&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 std::set<Stretch> StretchesOf(const std::vector<double>& products, double error, double bound) {
