@@ -114,8 +114,8 @@ double SingleDeviation(DType input, DType output) {
   return holds_values && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
 
-// Scores that are all one number, far below 0: whoever begins a maximum at 0 divides 0 by 0, and
-// who gives masked keys a small number in place of none weighs them.
+// Scores that are all one number, from -256 to -1024 (fp64: -1024 to -4096): whoever begins a
+// maximum at 0 divides 0 by 0.
 KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
   const double far = c.dtype == DType::kF64 ? 1024 : 256;
   KernelProbe probe{"far-below-0", {}};
