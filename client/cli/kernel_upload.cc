@@ -15,7 +15,7 @@ namespace {
 class Told {
  public:
   Told(std::ostream& out, const KernelChoice& kernel)
-      : out_(out), compiles_(kernel.form != v1::KERNEL_FORM_LIBRARY) {
+      : out_(out), compiles_(IsCompiled(kernel.form)) {
     if (compiles_) out_ << "compiling " << Visible(FileNameOf(kernel)) << " …" << std::flush;
   }
   void Line(const std::string& line) {

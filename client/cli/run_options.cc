@@ -301,12 +301,13 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
        absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
   text("--kernel", options->kernel, "FILE",
        "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), CUDA source (.cu) "
-       "for --device simt:0, node:/PATH/LIB.so on the daemon's node, or user/HASH that it has "
-       "already; stands beside --provider");
+       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, "
+       "node:/PATH/LIB.so on the daemon's node, or user/HASH that it "
+       "has already; stands beside --provider");
   text("--kernel-launch", options->kernel_launch, "FILE",
-       "of CUDA source: a TOML file with grid, block, shared memory and arguments of the launch");
+       "of CUDA code: a TOML file with grid, block, shared memory and arguments of the launch");
   text("--kernel-entry", options->kernel_entry, "NAME",
-       "of CUDA source: which kernel of the file (default: its only one)");
+       "of CUDA code: which kernel of the file (default: its only one)");
   text("--reference", options->reference, "FILE",
        "for an operator of your own: a kernel in FP64 that computes the right result, in the forms "
        "that --kernel takes");
@@ -352,18 +353,18 @@ absl::StatusOr<std::optional<KernelChoice>> ChoiceOf(const char* option, const s
 absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) {
   auto kernel = ChoiceOf("kernel", options.kernel);
   if (!kernel.ok()) return kernel;
-  const bool cuda = *kernel && (*kernel)->form == v1::KERNEL_FORM_CUDA && !(*kernel)->file.empty();
+  const bool launched = *kernel && HasLaunch((*kernel)->form) && !(*kernel)->file.empty();
   for (const auto& [option, value] : {std::pair{"kernel-launch", &options.kernel_launch},
                                       std::pair{"kernel-entry", &options.kernel_entry}}) {
-    if (cuda || value->empty()) continue;
+    if (launched || value->empty()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(option, ": belongs to CUDA source, --kernel FILE.cu"));
+        absl::StrCat(option, ": belongs to CUDA code, --kernel FILE.cu, .ptx or .cubin"));
   }
-  if (!cuda) return kernel;
+  if (!launched) return kernel;
   if (options.kernel_launch.empty()) {
     return absl::InvalidArgumentError(
-        "kernel-launch: is required with --kernel FILE.cu: a TOML file with the keys grid, block "
-        "and args");
+        "kernel-launch: is required with --kernel FILE.cu, .ptx and .cubin: a TOML file with the "
+        "keys grid, block and args");
   }
   (*kernel)->launch_file = options.kernel_launch;
   (*kernel)->entry = options.kernel_entry;
@@ -372,7 +373,7 @@ absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) 
 
 absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& options) {
   auto reference = ChoiceOf("reference", options.reference);
-  if (!reference.ok() || !*reference || (*reference)->form != v1::KERNEL_FORM_CUDA) {
+  if (!reference.ok() || !*reference || !HasLaunch((*reference)->form)) {
     return reference;
   }
   return absl::InvalidArgumentError(absl::StrCat(

@@ -19,10 +19,12 @@ constexpr absl::Duration kUploadDeadline = absl::Minutes(10);
 constexpr std::string_view kOnNode = "node:";
 
 constexpr std::pair<std::string_view, v1::KernelForm> kForms[] = {
-    {".so", v1::KERNEL_FORM_LIBRARY}, {".c", v1::KERNEL_FORM_C},     {".cc", v1::KERNEL_FORM_CXX},
-    {".cpp", v1::KERNEL_FORM_CXX},    {".cxx", v1::KERNEL_FORM_CXX}, {".cu", v1::KERNEL_FORM_CUDA},
+    {".so", v1::KERNEL_FORM_LIBRARY}, {".c", v1::KERNEL_FORM_C},
+    {".cc", v1::KERNEL_FORM_CXX},     {".cpp", v1::KERNEL_FORM_CXX},
+    {".cxx", v1::KERNEL_FORM_CXX},    {".cu", v1::KERNEL_FORM_CUDA},
+    {".ptx", v1::KERNEL_FORM_PTX},    {".cubin", v1::KERNEL_FORM_CUBIN},
 };
-constexpr std::string_view kLater[] = {".hip", ".ptx", ".cubin", ".hsaco"};
+constexpr std::string_view kLater[] = {".hip", ".hsaco"};
 
 absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -34,16 +36,26 @@ absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string
   if (std::find(std::begin(kLater), std::end(kLater), ending) != std::end(kLater)) {
     return absl::InvalidArgumentError(absl::StrCat(
         View(option), ": ", path, ": this version of Assay takes no ", ending,
-        " files yet; it takes libraries (.so), C (.c), C++ (.cc, .cpp, .cxx) and CUDA (.cu)"));
+        " files yet; it takes libraries (.so), C (.c), C++ (.cc, .cpp, .cxx), CUDA (.cu), PTX "
+        "(.ptx) and cubins (.cubin)"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       View(option),
       ": must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), CUDA source (.cu), "
-      "node:/PATH/LIB.so or user/HASH, got \"",
+      "PTX (.ptx), a cubin (.cubin), node:/PATH/LIB.so or user/HASH, got \"",
       path, "\""));
 }
 
 }  // namespace
+
+bool HasLaunch(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_CUDA || form == v1::KERNEL_FORM_PTX ||
+         form == v1::KERNEL_FORM_CUBIN;
+}
+
+bool IsCompiled(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA;
+}
 
 absl::StatusOr<KernelChoice> ParseKernel(std::string_view option, const std::string& text) {
   KernelChoice choice;

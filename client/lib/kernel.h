@@ -19,10 +19,15 @@ struct KernelChoice {
   std::string node_path{};        // of a library on the daemon's node
   std::string file{};             // a file here
   std::string option = "kernel";  // which option says it, for errors
-  std::string launch_file{};      // of CUDA source: its launch description, a file here
-  std::string entry{};            // of CUDA source: the kernel in the file; may be empty
+  std::string launch_file{};      // of CUDA code: its launch description, a file here
+  std::string entry{};            // of CUDA code: the kernel in the file; may be empty
   v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // unless `provider` is set
 };
+
+// Whether a kernel of the form is launched as a launch description says.
+bool HasLaunch(v1::KernelForm form);
+// Whether the daemon compiles it.
+bool IsCompiled(v1::KernelForm form);
 
 // Reads the text of --kernel or --reference, which errors name: a file by its name,
 // "user/3fa9c1d2e4b0" or "node:/PATH/LIB.so". INVALID_ARGUMENT says which files can be sent.

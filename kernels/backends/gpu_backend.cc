@@ -9,6 +9,7 @@
 #include "kernels/ops/gpu/references_gpu.h"
 #include "kernels/providers/builtin/builtin_gpu.h"
 #include "kernels/providers/planted/planted_gpu.h"
+#include "kernels/providers/user/device_kernel.h"
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/runtime/gpu/stream_of.h"
@@ -45,6 +46,8 @@ class Gpu final : public Backend {
     for (KernelEntry& entry : BuiltinGpuKernels(name())) registry.Add(std::move(entry));
     for (KernelEntry& entry : VendorKernels()) registry.Add(std::move(entry));
     for (KernelEntry& entry : PlantedGpuKernels(name())) registry.Add(std::move(entry));
+    // CUDA source is compiled for CUDA's cards alone.
+    if (name() != "hip") registry.AddForPrefix(UserDeviceKernels(kUserPrefix, name()));
   }
 
   std::unique_ptr<Ceilings> MakeCeilings(Device& device) const override {

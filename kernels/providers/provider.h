@@ -49,6 +49,9 @@ class Kernel {
   // Whether the code is Assay's or a vendor's. The timed launches of other code are judged one by
   // one, on data that it cannot foresee.
   virtual bool trusted() const { return true; }
+  // Whether the kernel's code can read all of the device's memory, and is not trusted: code of a
+  // user's on a GPU. Then nothing that it could use lies there when it runs.
+  virtual bool reaches_device_memory() const { return false; }
   // Seconds that the launches since the last call took beyond the kernel itself, by measurement:
   // what it takes to tell another process and to hear from it.
   virtual double TakeOverheadSeconds() { return 0.0; }

@@ -63,12 +63,12 @@ LoadStatus LibraryKernel::Open(RunnerAnswer& answer) {
 }
 
 LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
-  DescribeProblem();
+  DescribeLaunch();
   std::uint64_t workspace_bytes = 0;
   if (kernel_->prepare != nullptr) {
     char message[kMessageBytes] = {};
     const int status =
-        kernel_->prepare(&problem_, &state_, &workspace_bytes, message, sizeof message);
+        kernel_->prepare(&view_.problem(), &state_, &workspace_bytes, message, sizeof message);
     message[sizeof message - 1] = 0;
     Put(message, answer.message);
     if (status == ASSAY_UNSUPPORTED) return LoadStatus::kUnsupported;
@@ -109,41 +109,10 @@ void LibraryKernel::Destroy() {
   if (kernel_ != nullptr && kernel_->destroy != nullptr) kernel_->destroy(state_);
 }
 
-assay_tensor LibraryKernel::Tensor(const SharedTensor& shared) const {
-  assay_tensor tensor{};
-  tensor.struct_size = sizeof tensor;
-  tensor.dtype = shared.dtype;
-  tensor.name = shared.name;
-  tensor.rank = shared.rank;
-  std::copy_n(shared.shape, kMaxRank, tensor.shape);
-  std::copy_n(shared.strides, kMaxRank, tensor.strides);
-  tensor.bytes = shared.bytes;
-  return tensor;
-}
-
-void LibraryKernel::DescribeProblem() {
-  for (std::uint32_t i = 0; i < description_.parameter_count; ++i) {
-    const SharedParameter& shared = description_.parameters[i];
-    parameters_[i] = {sizeof(assay_parameter), shared.kind,          shared.name,
-                      shared.integer,          shared.real,          shared.text,
-                      shared.integers,         shared.integer_count, 0};
-    parameter_list_[i] = &parameters_[i];
-  }
+void LibraryKernel::DescribeLaunch() {
   for (std::uint32_t i = 0; i < description_.input_count; ++i) {
-    inputs_[i] = Tensor(description_.inputs[i]);
-    input_list_[i] = &inputs_[i];
     input_data_[i] = At(description_.inputs[i]);
   }
-  output_ = Tensor(description_.output);
-  problem_.struct_size = sizeof problem_;
-  problem_.abi_version = ASSAY_KERNEL_ABI_VERSION;
-  problem_.op = description_.op;
-  problem_.parameter_count = description_.parameter_count;
-  problem_.input_count = description_.input_count;
-  problem_.parameters = parameter_list_.data();
-  problem_.inputs = input_list_.data();
-  problem_.output = &output_;
-  problem_.thread_count = description_.thread_count;
   launch_.struct_size = sizeof launch_;
   launch_.message = message_;
   launch_.message_bytes = sizeof message_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/runner/problem_view.h"
 #include "kernels/runner/protocol.h"
 #include "kernels/sdk/assay/kernel.h"
 
@@ -18,7 +19,7 @@ class LibraryKernel {
   // `description` is a private copy, and `memory` is where the shared memory's operands are mapped,
   // from kOperandsOffset on. Both outlive the kernel.
   LibraryKernel(const Description& description, char* memory)
-      : description_(description), memory_(memory) {}
+      : description_(description), memory_(memory), view_(description) {}
 
   // Loads the library and prepares the kernel. Fills in the answer's name and message.
   LoadStatus Load(RunnerAnswer& answer);
@@ -30,21 +31,15 @@ class LibraryKernel {
  private:
   LoadStatus Open(RunnerAnswer& answer);
   LoadStatus Prepare(RunnerAnswer& answer);
-  void DescribeProblem();
-  assay_tensor Tensor(const SharedTensor& shared) const;
+  void DescribeLaunch();
   void* At(const SharedTensor& tensor) const { return memory_ + (tensor.offset - kOperandsOffset); }
 
   const Description& description_;
   char* const memory_;
+  const ProblemView view_;
   const assay_kernel* kernel_ = nullptr;
   void* state_ = nullptr;
-  std::array<assay_parameter, kMaxParameters> parameters_{};
-  std::array<const assay_parameter*, kMaxParameters> parameter_list_{};
-  std::array<assay_tensor, kMaxInputs> inputs_{};
-  std::array<const assay_tensor*, kMaxInputs> input_list_{};
   std::array<const void*, kMaxInputs> input_data_{};
-  assay_tensor output_{};
-  assay_problem problem_{};
   assay_launch launch_{};
   char message_[kMessageBytes] = {};
 };

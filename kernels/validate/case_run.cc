@@ -126,7 +126,10 @@ End CaseRun::LaunchAll() {
 End CaseRun::LaunchAgain() {
   // What is wrong already needs no timing.
   const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-  const bool warm = !timed() && seconds_[0] < kShortLaunch;
+  // The reference of these inputs lies there now, so code that could read it is not launched on
+  // them again.
+  const bool warm = !timed() && seconds_[0] < kShortLaunch &&
+                    !launcher_.kernel().reaches_device_memory();
   // Of a kernel that is not trusted, one judged launch on known data says little.
   const bool secret = !timed() && !launcher_.kernel().trusted();
   if (only_timed() || wrong || !(timed() || warm || secret)) return std::nullopt;

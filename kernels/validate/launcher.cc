@@ -56,6 +56,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<TensorView> output = Allocate(plan.output);
   if (!output.ok()) return EndedBy(output.status(), "output");
   output_ = *output;
+  operand_blocks_ = device_.arena().blocks().size();
   reference_.output = output_;
   // Checksums need no buffer of the output's size.
   if (case_.verify == Verification::kChecksum) return std::nullopt;
@@ -99,6 +100,10 @@ End Launcher::EnqueueFills() {
 }
 
 End Launcher::Fill() {
+  // What it could find there: references of this case, and what earlier cases left.
+  if (kernel_->reaches_device_memory()) {
+    if (absl::Status s = device_.Forget(operand_blocks_); !s.ok()) return EndedBy(s, "arena");
+  }
   if (End end = EnqueueFills()) return end;
   absl::StatusOr<Fingerprint> filled = device_.FingerprintOf(inputs_);
   if (!filled.ok()) return EndedBy(filled.status(), "digest");

@@ -123,6 +123,7 @@ class Launcher {
   std::uint32_t epoch_ = 0;
   Fingerprint filled_;  // of the inputs
   TensorView output_;
+  std::size_t operand_blocks_ = 0;  // of the arena: all up to the output's
   ReferenceBuffers reference_;
   std::int64_t guard_hits_ = 0;
   bool uncounted_ = false;  // launches whose damage to the guards is not in guard_hits_ yet

@@ -25,13 +25,8 @@ absl::Status ReadUserKernels(const Values& values, Config& config) {
   if (absl::Status status = List(&Config::user_kernels).read(values, config); !status.ok())
     return status;
   for (const std::string& word : config.user_kernels) {
-    if (word == "code-object") {
-      return Refused(
-          "code-object: this build takes no code objects yet; known: none, library, "
-          "source");
-    }
-    if (word != "none" && word != "library" && word != "source") {
-      return Refused(Cat("must be none, library or source, got \"", word, "\""));
+    if (word != "none" && word != "library" && word != "source" && word != "code-object") {
+      return Refused(Cat("must be none, library, source or code-object, got \"", word, "\""));
     }
     if (word == "none" && config.user_kernels.size() > 1) {
       return Refused("none stands alone; leave it out beside other words");
@@ -149,8 +144,8 @@ const std::vector<Option>& Table() {
        Paths(&Config::worker_read)},
       {"user-kernels", Kind::kList, "LIST",
        "which kernels of their own clients may send: library (a shared library), source (C, C++ "
-       "and CUDA, which this node compiles), or none; each runs in a contained process of its own "
-       "(default none)",
+       "and CUDA, which this node compiles), code-object (PTX and cubins), or none; code for the "
+       "processor runs in a contained process of its own (default none)",
        FieldOf(ReadUserKernels, &Config::user_kernels)},
       {"user-kernel-dirs", Kind::kList, "LIST",
        "folders of this node, with commas between them, whose libraries clients may name as "

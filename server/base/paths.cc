@@ -40,6 +40,10 @@ std::string FindSimt() {
   return header.empty() ? "" : header.substr(0, header.size() - kHeader.size());
 }
 
+std::string FindNvrtc() {
+  return FirstBesideProgram({"../libexec/assay/assay-nvrtc", "../worker/assay-nvrtc"});
+}
+
 std::string FindCheats() {
   return FirstBesideProgram({"../libexec/assay/cheats", "../../kernels/cheats/lib"});
 }

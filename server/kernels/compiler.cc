@@ -40,9 +40,12 @@ constexpr char kScript[] =
     "ulimit -c 0 && ulimit -t \"$1\" && ulimit -v \"$2\" && ulimit -f \"$3\" && cd \"$4\" && "
     "shift 4 && exec \"$@\"";
 
-const char* CompilerOf(v1::KernelForm form) {
+std::string CompilerOf(v1::KernelForm form) {
   return form == v1::KERNEL_FORM_C ? "/usr/bin/cc" : "/usr/bin/c++";
 }
+
+// The status of assay-nvrtc if it has no NVRTC.
+constexpr int kNoNvrtc = 2;
 
 // The file that is compiled for CUDA source. It cannot be the author's: that ends with .cu.
 constexpr char kProgramName[] = "assay_program.cc";
@@ -105,13 +108,14 @@ absl::Status SourceError(const std::string& text) {
 // The containment of one compile. FAILED_PRECONDITION if the node cannot keep a compiler from the
 // rest of its files.
 absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& options,
-                                                     const char* compiler) {
+                                                     const std::string& compiler) {
   ContainmentOptions contained;
   contained.worker = compiler;
   contained.compiler = true;
   for (const std::string& folder : {options.include_folder, options.simt_folder}) {
     if (!folder.empty()) contained.readable.push_back(folder);
   }
+  if (!options.nvrtc.empty()) contained.readable.push_back(options.nvrtc);
   contained.forbidden = options.forbidden;
   std::unique_ptr<Containment> containment = Containment::Make(contained);
   for (const Measure& measure : containment->measures()) {
@@ -128,18 +132,18 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
 }
 
 // Moves what is in the file to `to`, if it is a plain file that is small enough.
-absl::Status TakeLibrary(const std::string& from, const Compile& compile, std::int64_t most) {
+absl::Status TakeResult(const std::string& from, const Compile& compile, std::int64_t most) {
   const int in = open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (in < 0) return absl::InternalError("the compiler ended well and left no library");
+  if (in < 0) return absl::InternalError("the compiler ended well and left no file");
   const absl::Cleanup close_in = [in] { close(in); };
   struct stat found {};
   if (fstat(in, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > most) {
-    return SourceError(Cat(compile.file_name, ": the library would have ", found.st_size,
+    return SourceError(Cat(compile.file_name, ": the compiled file would have ", found.st_size,
                            " bytes; at most ", most, " are allowed"));
   }
   const int out =
-      open(compile.library.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (out < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
+      open(compile.result.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (out < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.result));
   const absl::Cleanup close_out = [out] { close(out); };
   std::array<char, 65536> buffer;
   for (;;) {
@@ -148,11 +152,11 @@ absl::Status TakeLibrary(const std::string& from, const Compile& compile, std::i
     if (n == 0) break;
     for (ssize_t done = 0; done < n;) {
       const ssize_t wrote = write(out, buffer.data() + done, static_cast<std::size_t>(n - done));
-      if (wrote < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
+      if (wrote < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.result));
       done += wrote;
     }
   }
-  if (fsync(out) != 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
+  if (fsync(out) != 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.result));
   return absl::OkStatus();
 }
 
@@ -178,6 +182,33 @@ Ended ReadOutput(int pipe, absl::Time deadline, const std::atomic<bool>* cancel,
   }
 }
 
+// The compiler and its arguments.
+std::vector<std::string> Command(const CompilerOptions& options, const Compile& compile,
+                                 const std::string& out) {
+  if (!compile.architecture.empty()) {
+    std::vector<std::string> words = {
+        options.nvrtc, "--arch", compile.architecture, "--entry", compile.entry, "--out", out};
+    if (!options.include_folder.empty()) {
+      words.insert(words.end(), {"--include", options.include_folder});
+    }
+    words.push_back(compile.file_name);
+    return words;
+  }
+  std::vector<std::string> words = {CompilerOf(compile.form)};
+  for (std::string& flag : Flags(options, compile.form)) words.push_back(std::move(flag));
+  const bool emulated = compile.form == v1::KERNEL_FORM_CUDA;
+  words.insert(words.end(),
+               {"-x", compile.form == v1::KERNEL_FORM_C ? "c" : "c++",
+                emulated ? std::string(kProgramName) : compile.file_name, "-x", "none", "-o", out});
+  if (emulated) {
+    words.insert(words.end(), {Cat(options.simt_folder, kSimtArchive), "-lstdc++", "-lm", "-lgcc_s",
+                               "-lgcc", "-lc"});
+  } else {
+    words.emplace_back("-lm");
+  }
+  return words;
+}
+
 absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
                          Containment& containment, const std::string& out, CompilerLog& log) {
   const std::string in = Cat(containment.folder(), "/in");
@@ -189,19 +220,9 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
                           Cat(absl::ToInt64Seconds(options.limit) + 1),
                           Cat(options.memory_bytes >> 10),
                           Cat(2 * (options.library_bytes >> 9)),
-                          in,
-                          CompilerOf(compile.form)};
-  for (std::string& flag : Flags(options, compile.form)) process_options.args.push_back(flag);
-  const bool cuda = compile.form == v1::KERNEL_FORM_CUDA;
-  process_options.args.insert(process_options.args.end(),
-                              {"-x", compile.form == v1::KERNEL_FORM_C ? "c" : "c++",
-                               cuda ? kProgramName : compile.file_name, "-x", "none", "-o", out});
-  if (cuda) {
-    process_options.args.insert(
-        process_options.args.end(),
-        {Cat(options.simt_folder, kSimtArchive), "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
-  } else {
-    process_options.args.emplace_back("-lm");
+                          in};
+  for (std::string& word : Command(options, compile, out)) {
+    process_options.args.push_back(std::move(word));
   }
   process_options.environment = containment.environment();
   process_options.environment.emplace_back("LC_ALL=C");
@@ -227,15 +248,27 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   if (!cause) return absl::InternalError("the compiler does not end");
   if (cause->signal == 0 && cause->status == 0) return absl::OkStatus();
   const std::string said = log.Summary();
+  if (!compile.architecture.empty() && cause->status == kNoNvrtc) {
+    return absl::FailedPreconditionError(Cat("this node cannot compile for its CUDA devices: ",
+                                             said.empty() ? cause->Text() : said));
+  }
   return SourceError(said.empty() ? Cat(compile.file_name, ": the compiler ", cause->Text())
                                   : said);
 }
 
 }  // namespace
 
-absl::Status CompileKernel(const CompilerOptions& options, const Compile& compile) {
-  const char* compiler = CompilerOf(compile.form);
-  if (access(compiler, X_OK) != 0) {
+namespace {
+
+absl::Status CheckCompiler(const CompilerOptions& options, const Compile& compile,
+                           const std::string& compiler) {
+  if (!compile.architecture.empty()) {
+    if (!compiler.empty() && access(compiler.c_str(), X_OK) == 0) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "this installation lacks libexec/assay/assay-nvrtc, which compiles for CUDA devices; "
+        "install it again");
+  }
+  if (access(compiler.c_str(), X_OK) != 0) {
     return absl::FailedPreconditionError(
         Cat("this node has no compiler ", compiler,
             ", so it compiles no kernels; install gcc and g++ there, or send a library"));
@@ -245,23 +278,32 @@ absl::Status CompileKernel(const CompilerOptions& options, const Compile& compil
         "this installation lacks lib/assay/simt, the emulator that runs CUDA source; install it "
         "again");
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CompileKernel(const CompilerOptions& options, const Compile& compile) {
+  const std::string compiler =
+      compile.architecture.empty() ? CompilerOf(compile.form) : options.nvrtc;
+  if (absl::Status s = CheckCompiler(options, compile, compiler); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<Containment>> containment = Contain(options, compiler);
   if (!containment.ok()) return containment.status();
   const std::string folder = (*containment)->folder();
-  const std::string out = Cat(folder, "/out/kernel.so");
+  const std::string out = Cat(folder, "/out/kernel");
   std::error_code error;
   fs::create_directory(Cat(folder, "/in"), error);
   fs::create_directory(Cat(folder, "/out"), error);
   fs::copy_file(compile.source, Cat(folder, "/in/", compile.file_name), error);
   if (error) return absl::InternalError(Cat("cannot write ", folder, "/in: ", error.message()));
-  if (compile.form == v1::KERNEL_FORM_CUDA) {
+  if (!compile.program.empty()) {
     std::ofstream program(Cat(folder, "/in/", kProgramName));
     program << compile.program << std::flush;
     if (!program) return absl::InternalError(Cat("cannot write ", folder, "/in"));
   }
   CompilerLog log(compile.file_name, options.log_bytes, compile.log);
   if (absl::Status s = RunCompiler(options, compile, **containment, out, log); !s.ok()) return s;
-  return TakeLibrary(out, compile, options.library_bytes);
+  return TakeResult(out, compile, options.library_bytes);
 }
 
 namespace {
@@ -277,8 +319,11 @@ std::string StampOf(const std::string& path) {
 
 }  // namespace
 
-std::string Toolchain(const CompilerOptions& options, v1::KernelForm form) {
+std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
+                      const std::vector<std::string>& architectures) {
   std::string text = StampOf(CompilerOf(form));
+  for (const std::string& architecture : architectures) Append(&text, architecture, " ");
+  if (!architectures.empty()) Append(&text, StampOf(options.nvrtc));
   for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");
   Append(&text, "\n", StampOf(Cat(options.include_folder, "/assay/kernel.h")));
   if (form == v1::KERNEL_FORM_CUDA) {

@@ -1,4 +1,5 @@
-// Compiles the source of a user's kernel into a shared library, with the compiler of the node.
+// Compiles the source of a user's kernel into a shared library, with the compiler of the node, or
+// into device code, with NVRTC (nvrtc_main.cc).
 //
 // The compiler runs as a contained process (server/containment): it reads the system's headers, the
 // header of the kernels' ABI and the source, writes its private folder, and reaches nothing else.
@@ -25,6 +26,7 @@ namespace assay::server {
 struct CompilerOptions {
   std::string include_folder;                // holds assay/kernel.h; empty: there is none
   std::string simt_folder;                   // the emulator's, for CUDA; empty: there is none
+  std::string nvrtc;                         // path of assay-nvrtc; empty: there is none
   std::vector<std::string> forbidden;        // never readable, wherever they lie
   absl::Duration limit = absl::Seconds(60);  // for one compile
   std::int64_t memory_bytes = std::int64_t{4} << 30;  // address space of each process
@@ -36,21 +38,26 @@ struct Compile {
   std::string source;     // path of the file
   std::string file_name;  // as the author calls the file; messages of the compiler show it
   v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // C, C++ or CUDA
-  std::string program = {};  // of CUDA: the source that includes the file (cuda_program.h)
-  std::string library;       // path of the result; a file there is replaced
+  std::string program = {};  // for the emulator: the source that includes the file (cuda_program.h)
+  // Of device code: "sm_90", and the kernel, as the author calls it. Empty: a library.
+  std::string architecture = {};
+  std::string entry = {};
+  std::string result;  // path of the result; a file there is replaced
   // Called with each line as the compiler prints it: valid UTF-8 without control characters.
   std::function<void(const std::string& line)> log;
   const std::atomic<bool>* cancel = nullptr;  // ends the compile; may be null
 };
 
-// Compiles. Errors: INVALID_ARGUMENT, reason KERNEL_SOURCE, if the source does not compile, takes
-// too long or too much memory: the message begins with the first line that names the author's file.
+// Compiles. Device code is the kernel's symbol, an end of line, and a cubin. Errors:
+// INVALID_ARGUMENT, reason KERNEL_SOURCE, if the source does not compile, takes too long or too
+// much memory: the message begins with the first line that names the author's file.
 // FAILED_PRECONDITION if the node has no compiler. CANCELLED. INTERNAL.
 absl::Status CompileKernel(const CompilerOptions& options, const Compile& compile);
 
 // What the result of a compile depends on beside the source: compiler, flags, processor, header.
 // Equal texts mean that a library need not be compiled again.
-std::string Toolchain(const CompilerOptions& options, v1::KernelForm form);
+std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
+                      const std::vector<std::string>& architectures);
 
 }  // namespace assay::server
 

@@ -8,10 +8,10 @@
 #include "server/kernels/cuda_source.h"
 
 namespace assay::server {
-namespace {
 
-absl::StatusOr<std::string> EntryOf(std::string_view file_name, const CudaSource& source,
+absl::StatusOr<std::string> EntryOf(std::string_view file_name, std::string_view text,
                                     const LaunchDescription& launch, std::string_view entry) {
+  const CudaSource source = ScanCuda(text);
   if (!entry.empty()) return std::string(entry);
   if (!launch.entry.empty()) return launch.entry;
   if (source.kernels.size() == 1) return source.kernels.front();
@@ -24,6 +24,8 @@ absl::StatusOr<std::string> EntryOf(std::string_view file_name, const CudaSource
                                         "); say which one: --kernel-entry NAME, or the key entry "
                                         "of the launch description"));
 }
+
+namespace {
 
 std::string Quoted(std::string_view text) { return Cat("\"", text, "\""); }
 
@@ -54,7 +56,7 @@ std::string DynamicShared(const CudaSource& source) {
 absl::StatusOr<std::string> CudaProgram(std::string_view file_name, std::string_view source,
                                         const LaunchDescription& launch, std::string_view entry) {
   const CudaSource found = ScanCuda(source);
-  const absl::StatusOr<std::string> name = EntryOf(file_name, found, launch, entry);
+  const absl::StatusOr<std::string> name = EntryOf(file_name, source, launch, entry);
   if (!name.ok()) return name.status();
   std::vector<std::string> arguments = launch.args;
   arguments.emplace_back();  // an array has an element at least

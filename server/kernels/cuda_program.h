@@ -11,6 +11,11 @@
 
 namespace assay::server {
 
+// The kernel that a launch is of, as its author calls it: `entry`, that of the launch description,
+// or the file's only one. INVALID_ARGUMENT as CudaProgram.
+absl::StatusOr<std::string> EntryOf(std::string_view file_name, std::string_view source,
+                                    const LaunchDescription& launch, std::string_view entry);
+
 // `entry` stands above that of the launch. INVALID_ARGUMENT if neither says which of the file's
 // kernels it is, and the file has none or several. The message lists them.
 absl::StatusOr<std::string> CudaProgram(std::string_view file_name, std::string_view source,

@@ -29,6 +29,22 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAbout = "/about.json";
 constexpr std::string_view kToolchain = "/toolchain";
 constexpr std::string_view kLibrary = "/kernel.so";
+constexpr std::string_view kDevice = "device.";
+
+// The files of a kernel's folder that hold code.
+std::vector<std::string> CodeIn(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code absent;
+    if ((name == kLibrary.substr(1) || name.starts_with(kDevice)) &&
+        entry.is_regular_file(absent)) {
+      files.push_back(entry.path().string());
+    }
+  }
+  return files;
+}
 
 bool IsSame(const v1::UserKernel& a, const v1::UserKernel& b) {
   return a.sha256() == b.sha256() && a.form() == b.form();
@@ -104,9 +120,8 @@ void KernelFolder::Load() {
     const std::string id = found.path().filename().string();
     const std::string path = found.path().string();
     Entry entry;
-    std::error_code no_library;
     const bool whole =
-        IsId(id) && fs::is_regular_file(Cat(path, kLibrary), no_library) &&
+        IsId(id) && !CodeIn(path).empty() &&
         google::protobuf::util::JsonStringToMessage(ReadAll(Cat(path, kAbout)), &entry.kernel)
             .ok() &&
         std::string_view(entry.kernel.sha256()).substr(0, kKernelIdLength) == id;
@@ -210,16 +225,16 @@ absl::Status KernelFolder::Put(const std::string& folder, const v1::UserKernel& 
   if (!toolchain.empty()) {
     if (absl::Status s = WriteSynced(Cat(folder, kToolchain), toolchain); !s.ok()) return s;
   }
-  if (absl::Status s = Sync(Cat(folder, kLibrary)); !s.ok()) return s;
+  for (const std::string& file : CodeIn(folder)) {
+    if (absl::Status s = Sync(file); !s.ok()) return s;
+  }
   if (absl::Status s = Sync(folder); !s.ok()) return s;
   Entry entry{kernel, toolchain, BytesIn(folder), fs::file_time_type::clock::now()};
   const std::lock_guard lock(mutex_);
   if (const auto found = entries_.find(id); found != entries_.end()) {
     const Entry& old = found->second;
     if (absl::Status s = CheckPlace(old, kernel); !s.ok()) return s;
-    std::error_code error;
-    if (IsSame(old.kernel, kernel) && old.toolchain == toolchain &&
-        fs::is_regular_file(Cat(PathOf(id), kLibrary), error)) {
+    if (IsSame(old.kernel, kernel) && old.toolchain == toolchain && !CodeIn(PathOf(id)).empty()) {
       Use(id, found->second);
       Discard(folder);
       return absl::OkStatus();

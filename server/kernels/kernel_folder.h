@@ -3,7 +3,8 @@
 //
 //   3fa9c1d2e4b0/about.json   what is known of the kernel (assay.v1.UserKernel)
 //   3fa9c1d2e4b0/source       the source as it was sent; absent if a library was sent
-//   3fa9c1d2e4b0/kernel.so    the library
+//   3fa9c1d2e4b0/kernel.so    the library; may be absent if there is device code
+//   3fa9c1d2e4b0/device.sm_90 device code (kernels/providers/user/device_program.h)
 //   3fa9c1d2e4b0/toolchain    what compiled it; absent if a library was sent
 //   new-x7k2p9/               a kernel that is being written
 //
@@ -65,8 +66,8 @@ class KernelFolder {
   absl::StatusOr<std::string> NewFolder();
   void Discard(const std::string& folder);
 
-  // Keeps what is in `folder`. The file kernel.so must be there. If the same kernel of the same
-  // toolchain is here and whole, it stays, and `folder` is removed. Another of the same id is
+  // Keeps what is in `folder`. The library or device code must be there. If the same kernel of the
+  // same toolchain is here and whole, it stays, and `folder` is removed. Another of the same id is
   // replaced. RESOURCE_EXHAUSTED if so many kernels stay that there is no room. ALREADY_EXISTS as
   // FindSame.
   absl::Status Put(const std::string& folder, const v1::UserKernel& kernel,
@@ -74,7 +75,7 @@ class KernelFolder {
 
   struct Kept {
     v1::UserKernel kernel;
-    std::string library;    // path
+    std::string library;    // path, whether or not it is there; device code lies beside it
     std::string toolchain;  // empty: a library was sent
   };
   // The kernel of an id. Counts as a use.

@@ -19,6 +19,8 @@
 #include "kernels/ops/field.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/user/check_library.h"
+#include "kernels/providers/user/code_object.h"
+#include "kernels/providers/user/device_program.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/visible.h"
 #include "server/base/case_spec.h"
@@ -50,6 +52,23 @@ absl::Status Off(const std::string& message) {
 
 bool IsSource(v1::KernelForm form) {
   return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA;
+}
+
+bool IsCodeObject(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_PTX || form == v1::KERNEL_FORM_CUBIN;
+}
+
+// Whether a launch description belongs to it.
+bool HasLaunch(v1::KernelForm form) { return form == v1::KERNEL_FORM_CUDA || IsCodeObject(form); }
+
+// What `assayd --user-kernels` calls it, and how a message does.
+struct Way {
+  const char* word;
+  const char* what;
+};
+Way WayOf(v1::KernelForm form) {
+  if (form == v1::KERNEL_FORM_LIBRARY) return {"library", "libraries"};
+  return IsSource(form) ? Way{"source", "source"} : Way{"code-object", "PTX or cubins"};
 }
 
 // The name stands in messages, and the compiler gets it as a file of its folder.
@@ -130,20 +149,28 @@ absl::StatusOr<std::unique_ptr<UserKernels>> UserKernels::Open(UserKernelOptions
 
 absl::Status UserKernels::CheckForm(const v1::KernelHeader& header) const {
   const bool library = header.form() == v1::KERNEL_FORM_LIBRARY;
-  if (!library && !IsSource(header.form())) {
-    return BadHeader("form", "must be a library, C, C++ or CUDA");
+  if (!library && !IsSource(header.form()) && !IsCodeObject(header.form())) {
+    return BadHeader("form", "must be a library, C, C++, CUDA, PTX or a cubin");
   }
-  if (library ? options_.library : options_.source) return absl::OkStatus();
-  const char* word = library ? "library" : "source";
+  const bool taken = library                   ? options_.library
+                     : IsSource(header.form()) ? options_.source
+                                               : options_.code_object;
+  if (taken) return absl::OkStatus();
+  const auto [word, what] = WayOf(header.form());
   if (!on()) {
     return Off(
         Cat("this daemon takes no users' kernels; its operator can allow them with "
             "`assayd --user-kernels ",
             word, "`"));
   }
-  return Off(Cat("this daemon takes no ", library ? "libraries" : "source",
-                 " of users' kernels; its operator can allow it with `assayd --user-kernels "
-                 "library,source`"));
+  std::vector<std::string> words;
+  if (options_.library) words.emplace_back("library");
+  if (options_.source) words.emplace_back("source");
+  if (options_.code_object) words.emplace_back("code-object");
+  words.emplace_back(word);
+  return Off(Cat("this daemon takes no ", what,
+                 " of users' kernels; its operator can allow it with `assayd --user-kernels ",
+                 Join(words, ","), "`"));
 }
 
 absl::Status UserKernels::CheckHeader(const v1::KernelHeader& header) const {
@@ -186,16 +213,17 @@ absl::Status UserKernels::ReadNodeFile(const std::string& path, KernelUpload& up
 }
 
 absl::Status UserKernels::TakeLaunch(const v1::KernelHeader& header, KernelUpload& upload) const {
-  if (header.form() != v1::KERNEL_FORM_CUDA) {
+  if (!HasLaunch(header.form())) {
     if (header.launch().empty() && header.entry().empty()) return absl::OkStatus();
-    return BadHeader(header.launch().empty() ? "entry" : "launch", "belongs to CUDA source (.cu)");
+    return BadHeader(header.launch().empty() ? "entry" : "launch",
+                     "belongs to CUDA code (.cu, .ptx, .cubin)");
   }
   if (header.file_name().find_first_of("\"\\") != std::string::npos) {
     return BadHeader("file_name", "must hold neither '\"' nor '\\'");
   }
   if (header.launch().empty()) {
     return BadHeader("launch",
-                     "is required for CUDA source: a TOML text with the keys grid, block and args "
+                     "is required for CUDA code: a TOML text with the keys grid, block and args "
                      "(assay run … --kernel-launch FILE.toml)");
   }
   absl::StatusOr<LaunchDescription> launch = ParseLaunch(header.launch());
@@ -232,25 +260,101 @@ absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::Kerne
   return upload;
 }
 
-absl::Status UserKernels::CompileSource(KernelUpload& upload, const std::string& library,
+namespace {
+
+DeviceProgram ProgramOf(const LaunchDescription& launch, std::string name, std::string symbol,
+                        std::string image) {
+  return {.name = std::move(name),
+          .symbol = std::move(symbol),
+          .grid = launch.grid,
+          .block = launch.block,
+          .shared = launch.shared,
+          .args = launch.args,
+          .image = std::move(image)};
+}
+
+absl::Status WriteProgram(const DeviceProgram& program, const std::string& file) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << ToBytes(program) << std::flush;
+  return out ? absl::OkStatus() : absl::ResourceExhaustedError(Cat("cannot write ", file));
+}
+
+}  // namespace
+
+// Writes the PTX or cubin that came in beside the library's place, for each kind of card. A card
+// that cannot load it says so.
+absl::Status UserKernels::WriteDevicePrograms(const KernelUpload& upload,
+                                              const std::string& library,
+                                              const CudaTargets& targets) const {
+  const v1::UserKernel& kernel = upload.kernel_;
+  if (targets.architectures.empty()) {
+    return absl::FailedPreconditionError(
+        "this daemon has no CUDA device, and PTX and cubins run on nothing else");
+  }
+  std::string image = BytesOf(Cat(upload.path_, "/source"));
+  const absl::StatusOr<std::vector<std::string>> kernels =
+      kernel.form() == v1::KERNEL_FORM_PTX ? KernelsOfPtx(image) : KernelsOfCubin(image);
+  const std::string& entry = upload.entry_.empty() ? upload.launch_.entry : upload.entry_;
+  const absl::StatusOr<std::string> symbol =
+      kernels.ok() ? ChooseKernel(*kernels, entry) : kernels.status();
+  if (!symbol.ok()) {
+    return BadRequestError(
+        {{"kernel", ShownText(Cat(kernel.file_name(), ": ", symbol.status().message()))}});
+  }
+  const DeviceProgram program =
+      ProgramOf(upload.launch_, entry.empty() ? *symbol : entry, *symbol, std::move(image));
+  for (const std::string& architecture : targets.architectures) {
+    const std::string file = DeviceProgramFile(library, architecture);
+    if (absl::Status s = WriteProgram(program, file); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+// Compiles for compile.architecture, and writes the device program beside the library.
+absl::Status UserKernels::CompileForDevice(const KernelUpload& upload, const std::string& library,
+                                           Compile compile) const {
+  const std::string file = DeviceProgramFile(library, compile.architecture);
+  compile.result = file;
+  if (absl::Status s = CompileKernel(options_.compiler, compile); !s.ok()) return s;
+  const std::string compiled = BytesOf(file);
+  const std::size_t end = compiled.find('\n');
+  if (end == compiled.npos) return absl::InternalError("the compiler left no symbol");
+  return WriteProgram(
+      ProgramOf(upload.launch_, compile.entry, compiled.substr(0, end), compiled.substr(end + 1)),
+      file);
+}
+
+absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::string& library,
+                                        const CudaTargets& targets,
                                         const std::function<void(const std::string&)>& log,
                                         const std::atomic<bool>& cancel) const {
   const v1::UserKernel& kernel = upload.kernel_;
   Compile compile{.source = Cat(upload.path_, "/source"),
                   .file_name = kernel.file_name(),
                   .form = kernel.form(),
-                  .library = library,
+                  .result = library,
                   .log = log,
                   .cancel = &cancel};
-  if (kernel.form() == v1::KERNEL_FORM_CUDA) {
-    absl::StatusOr<std::string> program =
-        CudaProgram(kernel.file_name(), BytesOf(compile.source), upload.launch_, upload.entry_);
-    if (!program.ok()) {
-      return BadRequestError({{"kernel", ShownText(Cat(program.status().message()))}});
-    }
-    compile.program = *std::move(program);
+  if (kernel.form() != v1::KERNEL_FORM_CUDA) return CompileKernel(options_.compiler, compile);
+  const std::string source = BytesOf(compile.source);
+  absl::StatusOr<std::string> entry =
+      EntryOf(kernel.file_name(), source, upload.launch_, upload.entry_);
+  if (!entry.ok()) return BadRequestError({{"kernel", ShownText(Cat(entry.status().message()))}});
+  compile.entry = *std::move(entry);
+  for (const std::string& architecture : targets.architectures) {
+    compile.architecture = architecture;
+    if (absl::Status s = CompileForDevice(upload, library, compile); !s.ok()) return s;
   }
-  return CompileKernel(options_.compiler, compile);
+  if (!targets.emulator && !targets.architectures.empty()) return absl::OkStatus();
+  compile.architecture.clear();
+  absl::StatusOr<std::string> program =
+      CudaProgram(kernel.file_name(), source, upload.launch_, upload.entry_);
+  if (!program.ok()) return program.status();
+  compile.program = *std::move(program);
+  absl::Status status = CompileKernel(options_.compiler, compile);
+  // The emulator lacks much of what cards have.
+  const bool optional = !targets.architectures.empty() && absl::IsInvalidArgument(status);
+  return optional ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
@@ -261,7 +365,7 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
     return BadHeader("size_bytes",
                      Cat("is ", kernel.size_bytes(), ", and ", upload.taken_, " bytes came"));
   }
-  if (kernel.form() == v1::KERNEL_FORM_CUDA) {
+  if (HasLaunch(kernel.form())) {
     for (const std::string& part :
          {std::string(1, '\0') + upload.launch_text_, std::string(1, '\0') + upload.entry_}) {
       EVP_DigestUpdate(upload.digest_, part.data(), part.size());
@@ -273,7 +377,11 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
       absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}));
   kernel.set_provider(Cat(kUserPrefix, kernel.sha256().substr(0, kKernelIdLength)));
   const bool source = IsSource(kernel.form());
-  const std::string toolchain = source ? Toolchain(options_.compiler, kernel.form()) : "";
+  const CudaTargets targets =
+      HasLaunch(kernel.form()) && options_.targets ? options_.targets() : CudaTargets{};
+  const std::string toolchain =
+      source ? Toolchain(options_.compiler, kernel.form(), targets.architectures)
+             : Join(targets.architectures, " ");
   const absl::StatusOr<std::optional<KernelFolder::Kept>> kept = folder_->FindSame(kernel);
   if (!kept.ok()) return kept.status();
   if (*kept && (*kept)->toolchain == toolchain) return (*kept)->kernel;
@@ -281,11 +389,15 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   v1::UserKernel compiled = kernel;
   if (source) {
     const absl::Time start = absl::Now();
-    if (absl::Status s = CompileSource(upload, library, log, cancel); !s.ok()) return s;
+    if (absl::Status s = CompileSource(upload, library, targets, log, cancel); !s.ok()) return s;
     *compiled.mutable_compile_time() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
         absl::ToInt64Nanoseconds(absl::Now() - start));
   }
-  if (absl::Status s = CheckFile(library, kernel.file_name()); !s.ok()) return s;
+  if (IsCodeObject(kernel.form())) {
+    if (absl::Status s = WriteDevicePrograms(upload, library, targets); !s.ok()) return s;
+  } else if (targets.architectures.empty() || access(library.c_str(), F_OK) == 0) {
+    if (absl::Status s = CheckFile(library, kernel.file_name()); !s.ok()) return s;
+  }
   if (absl::Status s = folder_->Put(upload.path_, kernel, toolchain); !s.ok()) return s;
   return compiled;
 }

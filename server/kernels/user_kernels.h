@@ -32,13 +32,21 @@ namespace assay::server {
 // The most bytes of a file's name.
 inline constexpr std::size_t kMostKernelNameBytes = 128;
 
+// What CUDA source is compiled for.
+struct CudaTargets {
+  std::vector<std::string> architectures;  // of the node's CUDA devices, each once: "sm_90"
+  bool emulator = true;
+};
+
 struct UserKernelOptions {
   bool library = false;                   // libraries are taken
   bool source = false;                    // C, C++ and CUDA source is taken, and compiled
+  bool code_object = false;               // PTX and cubins are taken, for CUDA devices
   std::vector<std::string> node_folders;  // whose libraries a client may name
   std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
   KernelFolderOptions folder;
   CompilerOptions compiler;
+  std::function<CudaTargets()> targets;  // empty: the emulator alone
   std::string cheats_folder;  // libraries of the cheats (kernels/cheats); empty: there are none
 };
 
@@ -61,7 +69,7 @@ class KernelUpload {
   KernelFolder& folder_;
   const std::string path_;    // of the folder that is being written
   v1::UserKernel kernel_;     // what the header says
-  LaunchDescription launch_;  // of CUDA source, as are the next two
+  LaunchDescription launch_;  // of CUDA code, as are the next two
   std::string launch_text_;
   std::string entry_;
   std::int64_t taken_ = 0;
@@ -75,7 +83,7 @@ class UserKernels {
   static absl::StatusOr<std::unique_ptr<UserKernels>> Open(UserKernelOptions options);
 
   // Whether any form is taken.
-  bool on() const { return options_.library || options_.source; }
+  bool on() const { return options_.library || options_.source || options_.code_object; }
 
   // Checks a header and begins an upload. A file on the node is read here. Errors as
   // assay.v1.ValidationService.UploadKernel says.
@@ -100,9 +108,14 @@ class UserKernels {
   absl::Status CheckHeader(const v1::KernelHeader& header) const;
   absl::Status CheckCheat(std::string_view provider) const;
   absl::Status TakeLaunch(const v1::KernelHeader& header, KernelUpload& upload) const;
-  absl::Status CompileSource(KernelUpload& upload, const std::string& library,
+  absl::Status CompileSource(const KernelUpload& upload, const std::string& library,
+                             const CudaTargets& targets,
                              const std::function<void(const std::string&)>& log,
                              const std::atomic<bool>& cancel) const;
+  absl::Status WriteDevicePrograms(const KernelUpload& upload, const std::string& library,
+                                   const CudaTargets& targets) const;
+  absl::Status CompileForDevice(const KernelUpload& upload, const std::string& library,
+                                Compile compile) const;
   absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);
 
   const UserKernelOptions options_;

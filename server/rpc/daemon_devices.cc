@@ -35,6 +35,7 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   UserKernelOptions options;
   options.library = takes("library");
   options.source = takes("source");
+  options.code_object = takes("code-object");
   options.node_folders = config_.user_kernel_dirs;
   options.most_bytes = config_.user_kernel_bytes;
   options.folder.path = KernelsFolder();
@@ -43,13 +44,31 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   options.folder.named = [this] { return store_->UserKernels(); };
   options.compiler.include_folder = FindKernelHeader();
   options.compiler.simt_folder = FindSimt();
+  options.compiler.nvrtc = FindNvrtc();
   options.compiler.forbidden = Secrets();
   options.compiler.library_bytes = config_.user_kernel_bytes;
+  options.targets = [this] { return TargetsOfCuda(); };
   options.cheats_folder = FindCheats();
   absl::StatusOr<std::unique_ptr<UserKernels>> kernels = UserKernels::Open(std::move(options));
   if (!kernels.ok()) return Fail(kernels.status(), "users' kernels");
   kernels_ = *std::move(kernels);
   return std::nullopt;
+}
+
+CudaTargets Daemon::TargetsOfCuda() const {
+  CudaTargets targets{.architectures = {}, .emulator = false};
+  for (const auto& executor : devices_.executors) {
+    const v1::Device device = executor->Describe();
+    targets.emulator |= device.backend() == "simt";
+    const auto found = device.properties().find("architecture");
+    if (device.backend() != "cuda" || found == device.properties().end()) continue;
+    targets.architectures.push_back(found->second);
+  }
+  std::sort(targets.architectures.begin(), targets.architectures.end());
+  targets.architectures.erase(
+      std::unique(targets.architectures.begin(), targets.architectures.end()),
+      targets.architectures.end());
+  return targets;
 }
 
 std::optional<StartFailure> Daemon::StartDevices() {

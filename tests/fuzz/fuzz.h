@@ -28,6 +28,7 @@ void RequireNotInternal(const absl::Status& status);
 const char* ScratchFolder();
 
 void FuzzBaseline(std::string_view bytes);
+void FuzzCode(std::string_view bytes);
 void FuzzCompare(std::string_view bytes);
 void FuzzConfig(std::string_view bytes);
 void FuzzGolden(std::string_view bytes);

@@ -158,10 +158,19 @@ class UserKernelTest(unittest.TestCase):
             self.assertNotIn("root:", result.err)
 
     def test_files_of_other_kinds_have_a_clear_answer(self):
-        for name in ("k.hip", "k.ptx", "k.cubin", "k.hsaco"):
+        for name in ("k.hip", "k.hsaco"):
             result = self.run_kernel(self.write(name, "x"))
             self.assertEqual(result.code, 2, result)
             self.assertIn("takes no " + name[1:], result.err)
+        for name in ("k.ptx", "k.cubin"):
+            result = self.run_kernel(self.write(name, "x"))
+            self.assertEqual(result.code, 2, result)
+            self.assertIn("kernel-launch: is required", result.err)
+            launch = self.write("launch.toml", 'grid = 1\nblock = 1\nargs = ["a", "b", "d"]\n')
+            result = self.run_kernel(self.write(name, "x"), "--kernel-launch", launch)
+            self.assertEqual(result.code, 3, result)
+            self.assertIn("takes no PTX or cubins", result.err)
+            self.assertIn("code-object", result.err)
         self.assertEqual(self.run_kernel(self.write("k.txt", "x")).code, 2)
         self.assertEqual(self.run_kernel(os.path.join(self.folder, "absent.c")).code, 2)
         self.assertEqual(self.run_kernel(self.write("empty.c", "")).code, 2)
@@ -472,7 +481,7 @@ class ClosedTest(unittest.TestCase):
             self.assertEqual(os.listdir(os.path.join(daemon.state, "kernels")), [])
 
     def test_wrong_words_of_the_option(self):
-        for flags in (["--user-kernels", "sauce"], ["--user-kernels", "code-object"],
+        for flags in (["--user-kernels", "sauce"], ["--user-kernels", "code-objects"],
                       ["--user-kernels", "none,library"], ["--user-kernel-dirs", "/opt"],
                       ["--user-kernels", "library", "--user-kernel-dirs", "kernels"]):
             done = subprocess.run([harness.ASSAYD, "--state-dir", os.path.join(self.folder, "state"), *flags],
@@ -695,7 +704,7 @@ class EmulatorTest(unittest.TestCase):
     def test_only_cuda_source_runs_there_and_only_there(self):
         here = self.run_gemm(device="cpu:0").json()["tests"][0]
         self.assertEqual(here["verdict"], "UNSUPPORTED")
-        self.assertIn("--device simt:0", here["findings"][0]["message"])
+        self.assertIn("a cuda device or simt:0", here["findings"][0]["message"])
         c = self.daemon.run("run", "gemm", "--kernel", self.write("mine.c", guide_source()), "--device", "simt:0",
                             "--dtype", "fp32", "--m", "8", "--n", "8", "--k", "8", "--format", "json").json()["tests"][0]
         self.assertEqual(c["verdict"], "UNSUPPORTED")
@@ -721,8 +730,8 @@ class EmulatorTest(unittest.TestCase):
 
     def test_options_that_do_not_fit(self):
         for more, words in ((["--kernel", "a.cu"], "kernel-launch: is required"),
-                            (["--kernel", "a.c", "--kernel-launch", "l.toml"], "belongs to CUDA source"),
-                            (["--kernel", "a.c", "--kernel-entry", "f"], "belongs to CUDA source"),
+                            (["--kernel", "a.c", "--kernel-launch", "l.toml"], "belongs to CUDA code"),
+                            (["--kernel", "a.c", "--kernel-entry", "f"], "belongs to CUDA code"),
                             (["--kernel", "a.cu", "--kernel-launch", "nowhere.toml"], "cannot read")):
             result = self.daemon.run("run", "gemm", *more, "--m", "8", "--n", "8", "--k", "8")
             self.assertEqual(result.code, 2, result)

@@ -55,6 +55,49 @@ def test_another_copy_of_googles_messages_may_be_there():
     run(sys.executable, "-c", code)
 
 
+def test_protobuf_7(assay_client):
+    """Its field descriptors have no label, and it takes no bool for a whole number. Its Python runtime is like this one."""
+    code = """if True:
+        import sys
+        from google.protobuf import descriptor
+        from google.protobuf.internal import api_implementation, type_checkers
+        assert api_implementation.Type() == "python", api_implementation.Type()
+        Field = descriptor.FieldDescriptor
+        made = Field.__init__
+        def make(self, *arguments, **keywords):
+            made(self, *arguments, **keywords)
+            self.__dict__["_label"] = self.__dict__.pop("label")
+        def label(self):
+            if sys._getframe(1).f_globals["__name__"].startswith("assay."):
+                raise AttributeError("label")
+            return self._label
+        Field.__init__ = make
+        Field.label = property(label, lambda self, value: self.__dict__.__setitem__("label", value))
+        Field.is_repeated = property(lambda self: self._label == Field.LABEL_REPEATED)
+        whole = type_checkers.IntValueChecker.CheckValue
+        def check(self, value):
+            if isinstance(value, bool):
+                raise TypeError("bool for a whole number")
+            return whole(self, value)
+        type_checkers.IntValueChecker.CheckValue = check
+
+        import numpy as np
+        import assay
+        client = assay.connect(sys.argv[1])
+        def softmax(x):
+            e = np.exp(x - x.max(-1, keepdims=True))
+            return e / e.sum(-1, keepdims=True)
+        report = assay.validate(softmax, op="softmax", dtype="fp32", client=client)
+        report.raise_on_failure()
+        x = np.ones((4, 5), "f4")
+        assay.assert_close(softmax(x), op="softmax", inputs=x, client=client)
+        report = client.run("attention", heads=2, dim=32, seq=[32, 64], dtype="fp32", causal=[True, False], provider="builtin")
+        assert len(report) == 4 and report, report
+    """
+    run(sys.executable, "-c", code, assay_client.target,
+        env={**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"})
+
+
 def test_types():
     if not shutil.which("mypy", path="/usr/bin:" + os.environ["PATH"]):
         pytest.skip("no mypy (deploy/setup test installs it)")

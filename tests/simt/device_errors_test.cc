@@ -140,6 +140,23 @@ TEST_F(DeviceErrors, AnArenaThatIsNotTakenTellsWhatItMayBe) {
   EXPECT_EQ(arena.capacity_bytes(), arena.leased_bytes());
 }
 
+// A case that found too little memory must not leave the next ones with as little.
+TEST_F(DeviceErrors, AnArenaThatWasTakenSmallGrowsWhenOthersLeave) {
+  void* others = nullptr;
+  simt::ResetHost({.memory_bytes = std::int64_t{1000} << 20});
+  device_ = *GpuDevice::Make(0, ArenaOptions{});
+  Arena& arena = device_->arena();
+  ASSERT_EQ(gpu::Allocate(std::int64_t{900} << 20, &others), gpu::kOk);
+  ASSERT_TRUE(arena.Allocate(std::int64_t{1} << 20, /*guarded=*/true).ok());
+  EXPECT_EQ(arena.Allocate(std::int64_t{400} << 20, /*guarded=*/true).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(gpu::Free(others), gpu::kOk);
+  EXPECT_FALSE(arena.Allocate(std::int64_t{400} << 20, /*guarded=*/true).ok())
+      << "a block is held, so the memory cannot move";
+  arena.Reset();
+  EXPECT_TRUE(arena.Allocate(std::int64_t{400} << 20, /*guarded=*/true).ok());
+}
+
 TEST_F(DeviceErrors, AnArenaThatIsNotLimitedIsHalfOfTheMemory) {
   simt::ResetHost({.memory_bytes = std::int64_t{1000} << 20});
   device_ = *GpuDevice::Make(0, ArenaOptions{});

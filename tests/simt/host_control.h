@@ -5,8 +5,11 @@
 #define ASSAY_TESTS_SIMT_HOST_CONTROL_H_
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "kernels/runtime/gpu/handles.h"
+#include "kernels/runtime/gpu/host.h"
 
 namespace assay::simt {
 
@@ -31,12 +34,23 @@ void InjectFault(gpu::ErrorCode code);
 // records.
 void RefuseRecordings(gpu::ErrorCode code);
 
+// A function that LoadModule finds. Each thread of a launch calls `thread` with the launch's
+// arguments.
+struct EmulatedFunction {
+  gpu::FunctionUse use;
+  std::function<void(void** arguments)> thread;
+};
+// Makes LoadModule take the text `image` for a module with this function, and with those that it
+// got before.
+void AddFunction(const std::string& image, const std::string& symbol, EmulatedFunction function);
+
 struct HostUse {
   std::int64_t device_bytes = 0;
   std::int64_t device_blocks = 0;
   std::int64_t host_blocks = 0;
   std::int64_t streams = 0;
   std::int64_t events = 0;
+  std::int64_t modules = 0;
   // Wrong calls since ResetHost: memory, streams or events that were freed twice or never made, and
   // copies outside a block.
   std::int64_t misuses = 0;

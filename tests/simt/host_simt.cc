@@ -22,7 +22,9 @@ namespace {
 constexpr gpu::ErrorCode kInvalidValue = 1;
 constexpr gpu::ErrorCode kMemoryAllocation = 2;
 constexpr gpu::ErrorCode kInvalidDevice = 101;
+constexpr gpu::ErrorCode kInvalidImage = 200;
 constexpr gpu::ErrorCode kInvalidHandle = 400;
+constexpr gpu::ErrorCode kNotFound = 500;
 constexpr gpu::ErrorCode kNotReady = 600;
 constexpr gpu::ErrorCode kLaunchFailure = 719;
 constexpr std::size_t kAlignment = 256;  // that of device memory [bytes]
@@ -41,6 +43,8 @@ struct Host {
   std::set<const void*> streams;
   std::map<void*, EventRecord> events;
   std::map<void*, std::function<bool()>> recordings;
+  std::map<std::string, std::map<std::string, EmulatedFunction>> images;
+  std::map<void*, std::string> modules;  // and their images
   std::int64_t device_bytes = 0;
   std::int64_t misuses = 0;
   HostUse made;  // counts since the process began
@@ -104,6 +108,12 @@ void RefuseRecordings(gpu::ErrorCode code) {
   host.unrecordable = code;
 }
 
+void AddFunction(const std::string& image, const std::string& symbol, EmulatedFunction function) {
+  Host& host = TheHost();
+  const std::lock_guard<std::mutex> lock(host.mutex);
+  host.images[image][symbol] = std::move(function);
+}
+
 HostUse InUse() {
   Host& host = TheHost();
   const std::lock_guard<std::mutex> lock(host.mutex);
@@ -114,6 +124,7 @@ HostUse InUse() {
   use.host_blocks = size(host.pinned);
   use.streams = size(host.streams);
   use.events = size(host.events);
+  use.modules = size(host.modules);
   use.misuses = host.misuses;
   return use;
 }
@@ -344,6 +355,60 @@ ErrorCode DestroyRecording(Recording recording) {
   });
 }
 
+ErrorCode LoadModule(const void* image, Module* module) {
+  return Call([&](Host& host) {
+    const std::string name = static_cast<const char*>(image);
+    if (!host.images.contains(name)) return simt::kInvalidImage;
+    *module = new char;
+    host.modules.emplace(*module, name);
+    return kOk;
+  });
+}
+
+ErrorCode UnloadModule(Module module) {
+  return Release([module](Host& host) {
+    if (host.modules.erase(module) == 0) return host.Misuse(simt::kInvalidHandle);
+    delete static_cast<char*>(module);
+    return kOk;
+  });
+}
+
+ErrorCode FindFunction(Module module, const std::string& symbol, Function* function) {
+  return Call([&](Host& host) {
+    const auto found = host.modules.find(module);
+    if (found == host.modules.end()) return host.Misuse(simt::kInvalidHandle);
+    auto& functions = host.images[found->second];
+    const auto named = functions.find(symbol);
+    if (named == functions.end()) return simt::kNotFound;
+    *function = &named->second;
+    return kOk;
+  });
+}
+
+ErrorCode DescribeFunction(Function function, FunctionUse* use) {
+  return Call([&](const Host&) {
+    *use = static_cast<simt::EmulatedFunction*>(function)->use;
+    return kOk;
+  });
+}
+
+ErrorCode AllowShared(Function, std::int64_t) {
+  return Call([](const Host&) { return kOk; });
+}
+
+ErrorCode LaunchFunction(Function function, const std::array<unsigned, 3>& grid,
+                         const std::array<unsigned, 3>& block, std::size_t shared_bytes,
+                         void** arguments, Stream stream) {
+  const ErrorCode code = Call([stream](Host& host) {
+    return host.KnowsStream(stream) ? kOk : host.Misuse(simt::kInvalidHandle);
+  });
+  if (code != kOk) return code;
+  const auto& thread = static_cast<simt::EmulatedFunction*>(function)->thread;
+  simt::Launch({grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes,
+               [&] { thread(arguments); });
+  return kOk;
+}
+
 ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream stream) {
   return Call([=](Host& host) {
     if (!host.Holds(dst, bytes)) return host.Misuse(simt::kInvalidValue);
@@ -403,6 +468,10 @@ std::string Describe(ErrorCode code) {
       return "not ready: an event that was not recorded";
     case simt::kLaunchFailure:
       return "launch failure: a kernel's fault under the emulator";
+    case simt::kInvalidImage:
+      return "invalid kernel image: it is not for this device";
+    case simt::kNotFound:
+      return "symbol not found: none of this name";
     case 209:
       return "no kernel image: none for the device";
     case 900:

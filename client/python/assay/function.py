@@ -282,7 +282,7 @@ class Function:
             value = getattr(problem, name)
             if parameter.default is None and value is False:
                 continue
-            found[name] = list(value) if known[name].label == known[name].LABEL_REPEATED else value
+            found[name] = list(value) if problems.is_list(known[name]) else value
         return found
 
     def _output(self, kernel: Kernel, given: Sequence[Any], returned: Any, out: Any, out_words: Any) -> Any:

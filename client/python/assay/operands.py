@@ -84,7 +84,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def _is_set(problem: Any, field: Any) -> bool:
     value = getattr(problem, field.name)
-    if field.label == field.LABEL_REPEATED:
+    if problems.is_list(field):
         return len(value) > 0
     return bool(problem.HasField(field.name)) if field.has_presence else bool(value != field.default_value)
 
@@ -144,7 +144,7 @@ def _fill(problem: Any, fields: Any, axis: Axis, extents: tuple[int, ...], exten
     if axis.kind == "quotient":
         if extents[0] > 0 and not _is_set(problem, fields[axis.divisor]):
             setattr(problem, axis.divisor, extent_of[axis.field] // extents[0])
-    elif field.label == field.LABEL_REPEATED:
+    elif problems.is_list(field):
         if not _is_set(problem, field):
             getattr(problem, axis.field).extend(extents)
     elif extents or field.GetOptions().Extensions[types_pb2.must_be_set]:
@@ -162,7 +162,7 @@ def _axes_text(operand: _Operand, fields: Any) -> str:
         elif axis.kind == "quotient":
             words.append(f"{axis.field}/{axis.divisor}")
         else:
-            words.append(axis.field + ("..." if fields[axis.field].label == fields[axis.field].LABEL_REPEATED else ""))
+            words.append(axis.field + ("..." if problems.is_list(fields[axis.field]) else ""))
     return "[" + ", ".join(words) + "]"
 
 

@@ -148,8 +148,10 @@ def fill_duration(message: Any, what: str, said: Any) -> None:
     message.seconds, message.nanos = divmod(nanos, 1_000_000_000)
 
 
-def _is_list(field: Any) -> bool:
-    return bool(field.label == field.LABEL_REPEATED)
+def is_list(field: Any) -> bool:
+    """Whether a field of a message is repeated. protobuf 7 has no label, and before 6.31 there is no is_repeated."""
+    repeated = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if repeated is None else repeated)
 
 
 def _whole(path: str, value: Any) -> int:
@@ -198,7 +200,7 @@ def set_field(message: Any, field: Any, value: Any, path: str) -> None:
         fill_duration(getattr(message, field.name), path, value)
         return
     try:
-        if _is_list(field):
+        if is_list(field):
             if isinstance(value, str) and field.cpp_type == field.CPPTYPE_INT64:  # "9x11", as elsewhere
                 value = [int(n) if n.isdecimal() else n for n in value.split("x")]
             values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
@@ -215,7 +217,7 @@ def _axis(field: Any, value: Any) -> list[Any]:
     """The values of a sweep: a list of what one case takes. One value is an axis of one."""
     if not isinstance(value, list):
         return [value]
-    if not _is_list(field) or any(isinstance(v, (list, tuple)) for v in value):
+    if not is_list(field) or any(isinstance(v, (list, tuple)) for v in value):
         if not value:
             raise refuse(field.name, "the list is empty")
         return value
@@ -270,7 +272,7 @@ def problem_of(spec: Any) -> dict[str, Any]:
     op = op_of(spec)
     if not op:
         return {}
-    return {field.name: list(value) if _is_list(field) else value
+    return {field.name: list(value) if is_list(field) else value
             for field, value in getattr(spec, op).ListFields()}
 
 

@@ -309,7 +309,7 @@ def of(kind: Type[T], message: Any) -> T:
         if descriptor is None:
             continue
         value = getattr(message, f.name)
-        if descriptor.label == descriptor.LABEL_REPEATED:
+        if problems.is_list(descriptor):
             if descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry:
                 values[f.name] = dict(value)
             else:

@@ -112,7 +112,7 @@ class Near(Drawn):
         step = self._draws.uniform(-0.25, 0.25)  # of all fields of a length: their difference stays
         for name in _extents(op):
             value = getattr(problem, name)
-            if fields[name].label == fields[name].LABEL_REPEATED:
+            if problems.is_list(fields[name]):
                 value[:] = [self._near(n) for n in value]
             elif value >= _LEAST_DRAWN:  # others stay unset if they are
                 longest = max([getattr(like, other) for other in length] or [0])
@@ -236,7 +236,7 @@ def extents_by_role(op: str) -> dict[str, str]:
             if number > 0 and not required:
                 continue  # it follows an earlier operand's unless it is set (_followers)
             many = sum(other.kind == "one" and _required(fields, other.field) for other in behind) >= 2
-            if fields[axis.field].label == fields[axis.field].LABEL_REPEATED:
+            if problems.is_list(fields[axis.field]):
                 found[axis.field] = "whole" if len(axes) == 1 else "window" if "grid" in found.values() else "grid"
             elif len(axes) == 1:
                 found[axis.field] = "flat"
@@ -274,7 +274,7 @@ def _required(fields: Mapping[str, Any], name: str) -> bool:
 
 def _is_repeated(problem: Any, name: str) -> bool:
     field = problem.DESCRIPTOR.fields_by_name[name]
-    return bool(field.label == field.LABEL_REPEATED)
+    return problems.is_list(field)
 
 
 def _extents(op: str) -> list[str]:

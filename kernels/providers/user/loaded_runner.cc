@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/providers/user/check_library.h"
+#include "kernels/providers/user/device_program.h"
 #include "kernels/runner/shared_word.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
@@ -38,7 +39,7 @@ absl::Status CheckDevice(std::span<const std::byte> library, const Device& devic
   if (cuda == emulator) return absl::OkStatus();
   return absl::UnimplementedError(cuda
                                       ? Cat("this kernel is CUDA source, and ", device.info().id,
-                                            " does not run it; --device simt:0 does")
+                                            " does not run it; a cuda device or simt:0 does")
                                       : Cat("this kernel is no CUDA source, and ", device.info().id,
                                             " runs nothing else; --device cpu:0 runs it"));
 }
@@ -49,6 +50,11 @@ absl::Status CheckFile(const std::string& path, const Device* device) {
   const absl::Status unread = FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
                                            Cat("the kernel's file ", path, " cannot be read"));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file && HasDeviceProgram(path)) {
+    return absl::UnimplementedError(
+        "this kernel is CUDA source that is compiled for cuda devices alone; the emulator could "
+        "not compile it, or this daemon has no simt:0");
+  }
   if (!file) return unread;
   const auto size = static_cast<std::int64_t>(file.tellg());
   if (size > kLargestLibrary) {

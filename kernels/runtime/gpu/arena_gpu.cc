@@ -55,7 +55,22 @@ void* GpuArena::Unused(std::int64_t bytes) const {
   return base_ + (capacity_ - bytes) / kBlockAlignment * kBlockAlignment;
 }
 
+std::span<char> GpuArena::UsedBehind(std::size_t kept) const {
+  const std::int64_t begin = stack_.EndOf(kept);
+  if (base_ == nullptr || begin >= stack_.high_water_bytes()) return {};
+  return {base_ + begin, static_cast<std::size_t>(stack_.high_water_bytes() - begin)};
+}
+
+void GpuArena::Outgrow() {
+  constexpr std::int64_t kMuch = 2;
+  if (base_ == nullptr || capacity_ >= most_ / kMuch || !stack_.blocks().empty()) return;
+  std::int64_t free_bytes = 0, total_bytes = 0;
+  if (gpu::MemoryInfo(&free_bytes, &total_bytes) != gpu::kOk) return;
+  if (free_bytes > capacity_) Release();
+}
+
 absl::StatusOr<Block> GpuArena::Allocate(std::int64_t bytes, bool guarded) {
+  Outgrow();
   if (base_ == nullptr) {
     if (absl::Status s = Lease(); !s.ok()) return s;
   }
@@ -65,6 +80,7 @@ absl::StatusOr<Block> GpuArena::Allocate(std::int64_t bytes, bool guarded) {
 std::int64_t GpuArena::Release() {
   const std::int64_t held = leased_bytes();
   Reset();
+  stack_.ForgetHighWater();
   if (base_ != nullptr) (void)gpu::Free(base_);
   base_ = nullptr;
   capacity_ = Wanted();  // other processes may have freed memory meanwhile

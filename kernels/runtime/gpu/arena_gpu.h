@@ -4,8 +4,8 @@
 //
 // The capacity is options.max_bytes, or half of the device's memory, but at most kFreeShare of the
 // memory that is free at that moment. If another process has taken memory meanwhile, the arena is
-// smaller. If the device does not give that much as one block, the arena tries less, down to
-// kLeastShare of it.
+// smaller. As soon as there is more, the first block of an empty arena takes it anew. If the device
+// does not give that much as one block, the arena tries less, down to kLeastShare of it.
 //
 // Threads: one thread, as for Device.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_
@@ -49,6 +49,8 @@ class GpuArena final : public Arena {
   // Returns `bytes` of the arena that no block holds, aligned like a payload. nullptr if the memory
   // is not taken or too full.
   void* Unused(std::int64_t bytes) const;
+  // What was ever in blocks, behind the first `kept` blocks.
+  std::span<char> UsedBehind(std::size_t kept) const;
   // How often the memory was taken.
   std::int64_t leases() const { return leases_; }
 
@@ -57,6 +59,8 @@ class GpuArena final : public Arena {
   // it may take on a device that nobody else uses.
   std::int64_t Wanted(std::int64_t* most = nullptr) const;
   absl::Status Lease();
+  // Gives memory back of which there is much more by now.
+  void Outgrow();
 
   const std::int64_t max_bytes_;
   char* base_ = nullptr;

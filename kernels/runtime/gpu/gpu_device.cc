@@ -293,6 +293,14 @@ absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst)
   return s.ok() ? Status(gpu::Wait(stream_)) : s;
 }
 
+absl::Status GpuDevice::Forget(std::size_t kept) {
+  const std::span<char> memory = arena_->UsedBehind(kept);
+  if (memory.empty()) return absl::OkStatus();
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  return Status(
+      gpu::Set(memory.data(), kGuardByte, static_cast<std::int64_t>(memory.size()), stream_));
+}
+
 absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {
   const std::int64_t bytes = 2 * properties_.last_cache_bytes;
   if (bytes <= 0) return Device::EvictFromCaches(views);

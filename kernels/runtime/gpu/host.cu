@@ -293,6 +293,75 @@ ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream) 
       ASSAY_API(MemsetAsync)(dst, byte, static_cast<std::size_t>(bytes), StreamOf(stream)));
 }
 
+#if defined(ASSAY_GPU_CUDA) && CUDART_VERSION >= 13000
+
+ErrorCode LoadModule(const void* image, Module* module) {
+  cudaLibrary_t library = nullptr;
+  const ErrorCode code =
+      Result(cudaLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  if (code == kOk) *module = library;
+  return code;
+}
+
+ErrorCode UnloadModule(Module module) {
+  return Result(cudaLibraryUnload(static_cast<cudaLibrary_t>(module)));
+}
+
+ErrorCode FindFunction(Module module, const std::string& symbol, Function* function) {
+  cudaKernel_t kernel = nullptr;
+  const ErrorCode code = Result(
+      cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module), symbol.c_str()));
+  if (code == kOk) *function = kernel;
+  return code;
+}
+
+ErrorCode DescribeFunction(Function function, FunctionUse* use) {
+  cudaFuncAttributes attributes = {};
+  const ErrorCode code = Result(cudaFuncGetAttributes(&attributes, function));
+  if (code != kOk) return code;
+  use->registers = attributes.numRegs;
+  use->most_threads = attributes.maxThreadsPerBlock;
+  use->shared_bytes = static_cast<std::int64_t>(attributes.sharedSizeBytes);
+  use->parameter_bytes.clear();
+  // Behind the last parameter it is an invalid value.
+  for (std::size_t i = 0, offset = 0, bytes = 0;
+       Result(cudaFuncGetParamInfo(function, i, &offset, &bytes)) == kOk; ++i) {
+    use->parameter_bytes.push_back(static_cast<std::int64_t>(bytes));
+  }
+  return kOk;
+}
+
+ErrorCode AllowShared(Function function, std::int64_t bytes) {
+  return Result(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(bytes)));
+}
+
+ErrorCode LaunchFunction(Function function, const std::array<unsigned, 3>& grid,
+                         const std::array<unsigned, 3>& block, std::size_t shared_bytes,
+                         void** arguments, Stream stream) {
+  return Result(cudaLaunchKernel(function, dim3(grid[0], grid[1], grid[2]),
+                                 dim3(block[0], block[1], block[2]), arguments, shared_bytes,
+                                 StreamOf(stream)));
+}
+
+#else
+
+namespace {
+constexpr ErrorCode kNotSupported = 801;
+}  // namespace
+
+ErrorCode LoadModule(const void*, Module*) { return kNotSupported; }
+ErrorCode UnloadModule(Module) { return kNotSupported; }
+ErrorCode FindFunction(Module, const std::string&, Function*) { return kNotSupported; }
+ErrorCode DescribeFunction(Function, FunctionUse*) { return kNotSupported; }
+ErrorCode AllowShared(Function, std::int64_t) { return kNotSupported; }
+ErrorCode LaunchFunction(Function, const std::array<unsigned, 3>&, const std::array<unsigned, 3>&,
+                         std::size_t, void**, Stream) {
+  return kNotSupported;
+}
+
+#endif
+
 std::string Describe(ErrorCode code) {
   const auto error = static_cast<ApiError>(code);
   const std::string name = ASSAY_API(GetErrorName)(error);

@@ -6,11 +6,13 @@
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/runtime/gpu/handles.h"
 
@@ -73,6 +75,28 @@ ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream st
 ErrorCode CopyToHost(void* dst, const void* src, std::int64_t bytes, Stream stream);
 ErrorCode CopyOnDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);
 ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream);
+
+// Code that is loaded while the process runs: a module holds functions, which are kernels. Only
+// CUDA loads any; the code is 801 elsewhere.
+using Module = void*;    // cudaLibrary_t
+using Function = void*;  // cudaKernel_t
+struct FunctionUse {
+  int registers = 0;                          // of a thread
+  int most_threads = 0;                       // of a block, as its registers allow
+  std::int64_t shared_bytes = 0;              // of arrays of known size
+  std::vector<std::int64_t> parameter_bytes;  // of each parameter
+};
+// `image` is what the toolkit's compiler made: a cubin. It is copied.
+ErrorCode LoadModule(const void* image, Module* module);
+ErrorCode UnloadModule(Module module);
+ErrorCode FindFunction(Module module, const std::string& symbol, Function* function);
+ErrorCode DescribeFunction(Function function, FunctionUse* use);
+// Lets launches ask for so much shared memory beside the arrays of known size.
+ErrorCode AllowShared(Function function, std::int64_t bytes);
+// `arguments` point at the words of each parameter, which are copied. Enqueues one launch.
+ErrorCode LaunchFunction(Function function, const std::array<unsigned, 3>& grid,
+                         const std::array<unsigned, 3>& block, std::size_t shared_bytes,
+                         void** arguments, Stream stream);
 
 // The name and the text of a code: "cudaErrorIllegalAddress: an illegal memory access was
 // encountered".

@@ -45,7 +45,7 @@ class CompilerTest : public ::testing::Test {
     return CompileKernel(options_, {.source = (root_ / "source").string(),
                                     .file_name = "mine.c",
                                     .form = form,
-                                    .library = (root_ / "kernel.so").string(),
+                                    .result = (root_ / "kernel.so").string(),
                                     .log = [this](const std::string& l) { lines_.push_back(l); },
                                     .cancel = &cancel_});
   }

@@ -258,7 +258,7 @@ TEST(ConfigTest, UsersKernelsAreNamedByTheirForm) {
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_THAT(both->config.user_kernels, ElementsAre("library", "source"));
   EXPECT_THAT(both->config.user_kernel_dirs, ElementsAre("/opt/a", "/opt/b"));
-  for (const char* wrong : {"sauce", "none,library", "code-object", ","}) {
+  for (const char* wrong : {"sauce", "none,library", "code-objects", ","}) {
     EXPECT_FALSE(parse({"--user-kernels", wrong}).ok()) << wrong;
   }
   EXPECT_FALSE(parse({"--user-kernel-dirs", "/opt"}).ok()) << "no library is taken";

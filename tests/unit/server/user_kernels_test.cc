@@ -10,6 +10,10 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
+
+#include "kernels/confine/file_rights.h"
+#include "kernels/providers/user/device_program.h"
 
 namespace assay::server {
 namespace {
@@ -112,6 +116,99 @@ TEST_F(UserKernelsTest, WhatIsNoLibraryIsNotKept) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("k.so"));
   }
   EXPECT_TRUE(fs::is_empty(options_.folder.path)) << "what came in is gone with its upload";
+}
+
+// For a card, too, where the node has the toolkit's NVRTC.
+TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
+  std::string why;
+  if (LandlockVersion(&why) == 0) GTEST_SKIP() << why;
+  options_.source = true;
+  options_.compiler.nvrtc = NVRTC_PATH;
+  if (options_.compiler.nvrtc.empty()) GTEST_SKIP() << "this build has no CUDA";
+  options_.targets = [] { return CudaTargets{.architectures = {"sm_90"}, .emulator = false}; };
+  const std::unique_ptr<UserKernels> kernels = Open();
+  std::vector<std::string> lines;
+  const auto keep = [&](const std::string& source) {
+    v1::KernelHeader header =
+        Header("k.cu", static_cast<std::int64_t>(source.size()), v1::KERNEL_FORM_CUDA);
+    header.set_launch(
+        "grid = \"ceil_div(count, 64)\"\nblock = 64\nargs = [\"x\", \"y\", \"count\"]");
+    auto upload = *kernels->Begin(header);
+    EXPECT_TRUE(upload->Append(source).ok());
+    lines.clear();
+    return kernels->Keep(
+        *upload, [&](const std::string& line) { lines.push_back(line); }, cancel_);
+  };
+  const auto kept = keep(
+      "#include <cstdint>\n#include <cmath>\n#include <cuda_fp16.h>\n"
+      "__global__ void copy(const float* x, float* y, int32_t count) {\n"
+      "  int i = blockIdx.x * 64 + threadIdx.x;\n  if (i < count) y[i] = fabsf(x[i]);\n}\n");
+  if (absl::IsFailedPrecondition(kept.status())) GTEST_SKIP() << kept.status();
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  const std::string library = kernels->LibraryOf(kept->provider());
+  EXPECT_FALSE(fs::exists(library)) << "no device here emulates";
+  std::ifstream file(DeviceProgramFile(library, "sm_90"), std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  const absl::StatusOr<DeviceProgram> program = ReadDeviceProgram(bytes.str());
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->name, "copy");
+  EXPECT_EQ(program->symbol, "_Z4copyPKfPfi");
+  EXPECT_EQ(program->args.size(), 3u);
+  EXPECT_EQ(program->image.substr(1, 3), "ELF");
+  // It is found again, and by a daemon that begins anew.
+  EXPECT_TRUE(Open()->CheckProvider(kept->provider()).ok());
+
+  const absl::Status wrong = keep("__global__ void copy() {\n  no_such();\n}\n").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(wrong)) << wrong;
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("k.cu(2): error"));
+  EXPECT_FALSE(lines.empty());
+  const absl::Status secret =
+      keep("#include \"/etc/passwd\"\n__global__ void copy() {}\n").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(secret)) << secret;
+}
+
+TEST_F(UserKernelsTest, CodeObjectsAreForTheNodesCards) {
+  options_.library = false;
+  options_.source = true;
+  const std::string ptx =
+      ".version 9.0\n.target sm_90\n.visible .entry copy()\n{ ret; }\n.entry other()\n{ ret; }\n";
+  v1::KernelHeader header =
+      Header("k.ptx", static_cast<std::int64_t>(ptx.size()), v1::KERNEL_FORM_PTX);
+  header.set_launch("grid = 1\nblock = 64\nargs = []\nentry = \"copy\"");
+  EXPECT_THAT(std::string(Open()->Begin(header).status().message()), HasSubstr("code-object"));
+  options_.code_object = true;
+  CudaTargets targets{.architectures = {}, .emulator = true};
+  options_.targets = [&targets] { return targets; };
+  const std::unique_ptr<UserKernels> kernels = Open();
+  const auto keep = [&] {
+    auto upload = *kernels->Begin(header);
+    EXPECT_TRUE(upload->Append(ptx).ok());
+    return kernels->Keep(*upload, nullptr, cancel_);
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition(keep().status())) << "there is no CUDA device";
+  targets.architectures = {"sm_80", "sm_90"};
+  const auto kept = keep();
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_FALSE(kept->has_compile_time());
+  for (const std::string& architecture : targets.architectures) {
+    std::ifstream file(DeviceProgramFile(kernels->LibraryOf(kept->provider()), architecture),
+                       std::ios::binary);
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    const absl::StatusOr<DeviceProgram> program = ReadDeviceProgram(bytes.str());
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ(program->symbol, "copy");
+    EXPECT_EQ(program->image, ptx);
+  }
+  header.set_entry("nothing");
+  const absl::Status unknown = keep().status();
+  EXPECT_TRUE(absl::IsInvalidArgument(unknown));
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("copy, other"));
+  header.set_form(v1::KERNEL_FORM_CUBIN);
+  EXPECT_THAT(std::string(keep().status().message()), HasSubstr("no cubin"));
+  header.clear_launch();
+  EXPECT_THAT(std::string(Open()->Begin(header).status().message()), HasSubstr("header.launch"));
 }
 
 TEST_F(UserKernelsTest, CheatsComeFromTheInstallationWhateverIsAllowed) {

@@ -1,0 +1,26 @@
+// What a compiled CUDA kernel takes, by its symbol: "_Z4gemmPKfS0_Pfi" takes three pointers to
+// fp32 and an int.
+#ifndef ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
+#define ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/simt/cuda/assay_simt_program.h"
+
+namespace assay {
+
+// The parameters in order. Of a real number `dtype` is its format. Nothing if the symbol does not
+// say: a kernel marked extern "C". UNIMPLEMENTED names a parameter that no launch description can
+// give, such as a struct.
+absl::StatusOr<std::optional<std::vector<simt::Parameter>>> ParametersOf(const std::string& symbol);
+
+// The size of an argument [bytes].
+std::size_t SizeOf(const simt::Parameter& parameter);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_

@@ -1,0 +1,251 @@
+// Device code of a user's, launched by the judge: what its arguments are, what it cannot find in
+// the device's memory, and what is refused before a launch. The emulator loads functions of this
+// test in the place of compiled code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/backends/backend.h"
+#include "kernels/backends/gpu_backend.h"
+#include "kernels/providers/provider.h"
+#include "kernels/providers/user/device_program.h"
+#include "kernels/runtime/gpu/port.h"
+#include "kernels/simt/engine.h"
+#include "kernels/text/cat.h"
+#include "kernels/validate/runner.h"
+#include "simt/host_control.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kArena = std::int64_t{64} << 20;
+constexpr char kUser[] = "user/0123456789ab";
+
+class NoObserver : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+template <class T>
+T Argument(void** arguments, int i) {
+  T value;
+  std::memcpy(&value, arguments[i], sizeof value);
+  return value;
+}
+
+std::int64_t Thread() {
+  return std::int64_t{gpu::Block().x} * gpu::BlockExtent().x + gpu::Thread().x;
+}
+
+// y = x, of fp32.
+void CopyThread(void** arguments) {
+  const std::int64_t i = Thread();
+  if (i >= Argument<int>(arguments, 2)) return;
+  Argument<float*>(arguments, 1)[i] = Argument<const float*>(arguments, 0)[i];
+}
+
+simt::EmulatedFunction Copy(std::function<void(void**)> thread = CopyThread) {
+  return {.use = {.registers = 12, .most_threads = 1024, .parameter_bytes = {8, 8, 4}},
+          .thread = std::move(thread)};
+}
+
+class DeviceKernelTest : public ::testing::Test {
+ protected:
+  DeviceKernelTest() {
+    simt::CurrentConfig() = simt::Config{};
+    simt::TakeFaults();
+    simt::ResetHost();
+    std::string path = (fs::temp_directory_path() / "assay-device-XXXXXX").string();
+    EXPECT_NE(mkdtemp(path.data()), nullptr);
+    folder_ = path;
+    absl::StatusOr<std::unique_ptr<Device>> made =
+        GpuBackend().MakeDevice(0, ArenaOptions{.max_bytes = kArena});
+    EXPECT_TRUE(made.ok()) << made.status();
+    device_ = *std::move(made);
+    GpuBackend().Register(registry_);
+    program_ = {.name = "mine",
+                .symbol = "_Z4minePKfPfi",
+                .grid = {"ceil_div(count, 64)", "1", "1"},
+                .block = {"64", "1", "1"},
+                .shared = "0",
+                .args = {"x", "y", "count"},
+                .image = "image"};
+  }
+  ~DeviceKernelTest() override {
+    for (const simt::Fault& fault : simt::TakeFaults()) ADD_FAILURE() << fault.message;
+    EXPECT_EQ(simt::InUse().modules, 0);
+    device_.reset();
+    fs::remove_all(folder_);
+  }
+
+  void Write() {
+    std::ofstream(DeviceProgramFile((folder_ / "kernel.so").string(), "emulated"), std::ios::binary)
+        << ToBytes(program_);
+  }
+  CaseOutcome Run(Case c) {
+    Write();
+    c.kernel_file = (folder_ / "kernel.so").string();
+    NoObserver observer;
+    return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
+  }
+  CaseOutcome RunCopy(Mode mode = Mode::kValidate) {
+    Case c;
+    c.problem = CopyProblem{.count = 130};
+    c.dtype = DType::kF32;
+    c.provider = kUser;
+    c.seed = 7;
+    c.mode = mode;
+    return Run(c);
+  }
+  static std::string Said(const CaseOutcome& outcome) {
+    std::string said = Cat("verdict ", static_cast<int>(outcome.verdict));
+    for (const Finding& f : outcome.findings) {
+      Append(&said, "; ", ReasonWord(f.reason), ": ", f.message);
+    }
+    return said;
+  }
+
+  fs::path folder_;
+  std::unique_ptr<Device> device_;
+  Registry registry_;
+  DeviceProgram program_;
+};
+
+TEST_F(DeviceKernelTest, ARightKernelPassesAndIsTimed) {
+  simt::AddFunction("image", program_.symbol, Copy());
+  const CaseOutcome validated = RunCopy();
+  EXPECT_EQ(validated.verdict, Verdict::kPassed) << Said(validated);
+  const CaseOutcome timed = RunCopy(Mode::kBoth);
+  EXPECT_TRUE(timed.bench.has_value()) << Said(timed);
+}
+
+TEST_F(DeviceKernelTest, AWrongOneFails) {
+  simt::AddFunction("image", program_.symbol, Copy([](void** arguments) {
+                      if (Thread() != 100) CopyThread(arguments);  // one element is not written
+                    }));
+  EXPECT_EQ(RunCopy().verdict, Verdict::kFailed);
+  simt::AddFunction("image", program_.symbol, Copy([](void** arguments) {
+                      CopyThread(arguments);
+                      if (Thread() == 0) Argument<float*>(arguments, 1)[130] = 1;
+                    }));
+  const CaseOutcome outside = RunCopy();
+  EXPECT_EQ(outside.verdict, Verdict::kFailed);
+  EXPECT_THAT(Said(outside), HasSubstr("guard"));
+}
+
+// A kernel that copies whatever stands behind its output in the arena: the reference of a case
+// before, or of an earlier launch.
+TEST_F(DeviceKernelTest, NothingThatWasComputedBeforeIsInMemory) {
+  Case builtin;
+  builtin.problem = CopyProblem{.count = 130};
+  builtin.dtype = DType::kF32;
+  builtin.provider = "builtin";
+  builtin.seed = 7;
+  NoObserver observer;
+  ASSERT_EQ(CaseRunner(*device_, registry_, nullptr).Run(builtin, observer).verdict,
+            Verdict::kPassed);
+  std::int64_t found = 0, looked = 0;
+  const char* end = nullptr;
+  simt::AddFunction("image", program_.symbol, Copy([&](void** arguments) {
+                      CopyThread(arguments);
+                      if (Thread() != 0) return;
+                      const char* at =
+                          reinterpret_cast<const char*>(Argument<float*>(arguments, 1) + 130);
+                      end = at + (std::int64_t{64} << 10);
+                      for (at += kGuardBytes; at < end; ++at, ++looked) {
+                        found += static_cast<unsigned char>(*at) != kGuardByte && *at != 0 ? 1 : 0;
+                      }
+                    }));
+  Case mine = builtin;
+  mine.provider = kUser;
+  mine.repeats = 1;
+  const CaseOutcome outcome = Run(mine);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+  EXPECT_GT(looked, 0);
+  EXPECT_EQ(found, 0);
+}
+
+TEST_F(DeviceKernelTest, WhatTheLaunchDescriptionHasWrongIsToldBeforeALaunch) {
+  simt::AddFunction("image", program_.symbol, Copy([](void**) { FAIL() << "was launched"; }));
+  const auto says = [this](const std::string& word) {
+    const CaseOutcome outcome = RunCopy();
+    EXPECT_EQ(outcome.verdict, Verdict::kError);
+    EXPECT_THAT(Said(outcome), HasSubstr(word));
+  };
+  program_.args = {"x", "y", "nothing"};
+  says("nothing");
+  program_.args = {"x", "y"};
+  says("args has 2 arguments, and mine takes 3");
+  program_.args = {"x", "y", "count"};
+  program_.block = {"2048", "1", "1"};
+  says("block");
+  program_.block = {"64", "1", "1"};
+  program_.shared = "1000000";
+  says("shared");
+  program_.shared = "0";
+  program_.symbol = "_Z5otherPKfPfi";
+  EXPECT_EQ(RunCopy().verdict, Verdict::kError);
+}
+
+TEST_F(DeviceKernelTest, AKernelOfAnotherFormatIsUnsupported) {
+  program_.symbol = "_Z4minePKdPdi";
+  simt::AddFunction("image", program_.symbol, Copy());
+  const CaseOutcome outcome = RunCopy();
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported);
+  EXPECT_THAT(Said(outcome), HasSubstr("fp64"));
+}
+
+TEST_F(DeviceKernelTest, AKernelInCHasItsParametersByTheirSizes) {
+  program_.symbol = program_.name = "plain";
+  simt::AddFunction("image", program_.symbol, Copy());
+  const CaseOutcome outcome = RunCopy();
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+}
+
+TEST_F(DeviceKernelTest, ACardWithoutItsCodeIsUnsupported) {
+  Case c;
+  c.problem = CopyProblem{.count = 10};
+  c.dtype = DType::kF32;
+  c.provider = kUser;
+  c.kernel_file = (folder_ / "kernel.so").string();
+  NoObserver observer;
+  const CaseOutcome outcome = CaseRunner(*device_, registry_, nullptr).Run(c, observer);
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << Said(outcome);
+}
+
+TEST(DeviceProgram, IsReadAsItWasWritten) {
+  const DeviceProgram program{.name = "lab::copy<float>",
+                              .symbol = "_Z",
+                              .grid = {"a", "b", "c"},
+                              .block = {"1", "2", "3"},
+                              .shared = "4 * n",
+                              .args = {"x", "0.5"},
+                              .image = std::string("\n\0bits", 6)};
+  const absl::StatusOr<DeviceProgram> read = ReadDeviceProgram(ToBytes(program));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->name, program.name);
+  EXPECT_EQ(read->grid, program.grid);
+  EXPECT_EQ(read->block, program.block);
+  EXPECT_EQ(read->shared, program.shared);
+  EXPECT_EQ(read->args, program.args);
+  EXPECT_EQ(read->image, program.image);
+  const std::string bytes = ToBytes(program);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{5}, std::size_t{40}, std::size_t{60}}) {
+    EXPECT_FALSE(ReadDeviceProgram(bytes.substr(0, cut)).ok()) << cut;
+  }
+}
+
+}  // namespace
+}  // namespace assay

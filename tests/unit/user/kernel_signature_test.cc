@@ -1,0 +1,67 @@
+// The parameters of a kernel, by the symbol that its compiler gave it.
+#include "kernels/providers/user/kernel_signature.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace assay {
+namespace {
+
+using simt::Parameter;
+using simt::ParameterKind;
+
+std::vector<Parameter> Of(const std::string& symbol) {
+  const auto parameters = ParametersOf(symbol);
+  EXPECT_TRUE(parameters.ok() && *parameters) << symbol;
+  return parameters.ok() && *parameters ? **parameters : std::vector<Parameter>();
+}
+
+TEST(KernelSignature, PointersSayTheirFormat) {
+  // void f(float const*, double*, __half const*, __nv_bfloat16*, signed char*, int*, unsigned*)
+  const auto found = Of("_Z1fPKfPdPK6__halfP13__nv_bfloat16PaPiPj");
+  ASSERT_EQ(found.size(), 7u);
+  const unsigned formats[] = {ASSAY_F32, ASSAY_F64, ASSAY_F16, ASSAY_BF16, ASSAY_I8, ASSAY_I32, 0};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].kind, ParameterKind::kPointer) << i;
+    EXPECT_EQ(found[i].dtype, formats[i]) << i;
+    EXPECT_EQ(SizeOf(found[i]), sizeof(void*));
+  }
+}
+
+TEST(KernelSignature, NumbersHaveTheirSizes) {
+  // void f(bool, signed char, unsigned short, int, unsigned long, float, double, __half)
+  const auto found = Of("_Z1fbatimfd6__half");
+  ASSERT_EQ(found.size(), 8u);
+  const std::size_t sizes[] = {1, 1, 2, 4, 8, 4, 8, 2};
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(SizeOf(found[i]), sizes[i]) << i;
+  EXPECT_EQ(found[3].bits, 31u);
+  EXPECT_TRUE(found[3].has_sign);
+  EXPECT_EQ(found[4].bits, 64u);
+  EXPECT_FALSE(found[4].has_sign);
+  EXPECT_EQ(found[5].kind, ParameterKind::kReal);
+}
+
+TEST(KernelSignature, NamespacesAndTemplatesAreNoParameters) {
+  EXPECT_EQ(Of("_Z2tkI6__halfEvPKT_PS1_jfS0_").size(), 5u);  // tk<__half>(…)
+  EXPECT_EQ(Of("_ZN3lab1fEPKfi").size(), 2u);                // lab::f(float const*, int)
+  EXPECT_EQ(Of("_ZN12_GLOBAL__N_11fEi").size(), 1u);         // (anonymous namespace)::f(int)
+  EXPECT_EQ(Of("_Z1fv").size(), 0u);
+  EXPECT_EQ(Of("_Z1fIXadL_Z1gvEEEvi").size(), 1u);  // f<&(g())>(int)
+}
+
+TEST(KernelSignature, AKernelInCSaysNothing) {
+  const auto plain = ParametersOf("my_gemm");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_FALSE(plain->has_value());
+}
+
+TEST(KernelSignature, AStructIsNamed) {
+  const auto found = ParametersOf("_Z1f6Params");
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(std::string(found.status().message()).find("Params"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace assay
