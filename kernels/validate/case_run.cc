@@ -128,8 +128,8 @@ End CaseRun::LaunchAgain() {
   const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
   // The reference of these inputs lies there now, so code that could read it is not launched on
   // them again.
-  const bool warm = !timed() && seconds_[0] < kShortLaunch &&
-                    !launcher_.kernel().reaches_device_memory();
+  const bool warm =
+      !timed() && seconds_[0] < kShortLaunch && !launcher_.kernel().reaches_device_memory();
   // Of a kernel that is not trusted, one judged launch on known data says little.
   const bool secret = !timed() && !launcher_.kernel().trusted();
   if (only_timed() || wrong || !(timed() || warm || secret)) return std::nullopt;

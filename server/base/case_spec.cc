@@ -24,4 +24,8 @@ bool IsUserKernel(std::string_view provider) {
   return provider.starts_with(kUserPrefix) || provider.starts_with(kCheatPrefix);
 }
 
+bool RunsOnHost(std::string_view device) {
+  return device.starts_with("cpu") || device.starts_with("simt");
+}
+
 }  // namespace assay::server

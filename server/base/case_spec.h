@@ -30,6 +30,10 @@ inline constexpr std::string_view kUserKernelPrefix = "user/";
 // counts it and no device is set aside for it.
 bool IsUserKernel(std::string_view provider);
 
+// Whether the kernels of a device ("cpu:0"), or of all devices of a backend ("simt"), run on the
+// node's processors.
+bool RunsOnHost(std::string_view device);
+
 }  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_CASE_SPEC_H_

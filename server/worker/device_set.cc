@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/text/cat.h"
+#include "server/base/case_spec.h"
 #include "server/base/even_time.h"
 #include "server/base/log.h"
 #include "server/process/process.h"
@@ -30,9 +31,6 @@ namespace {
 constexpr absl::Duration kProbeDeadline = absl::Seconds(60);
 
 constexpr std::array<std::string_view, 4> kBackends = {"cpu", "cuda", "hip", "simt"};
-
-// The processor and its memory: also as the emulator, of which there is one.
-bool IsHost(std::string_view backend) { return backend == "cpu" || backend == "simt"; }
 
 bool Matches(std::string_view pattern, std::string_view id) {
   return fnmatch(std::string(pattern).c_str(), std::string(id).c_str(), 0) == 0;
@@ -70,7 +68,7 @@ std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_
 std::shared_ptr<Containment> Contain(const DiscoverOptions& options, std::string_view backend) {
   ContainmentOptions containment = options.containment;
   containment.worker = options.worker_path;
-  containment.accelerators = !IsHost(backend);
+  containment.accelerators = !RunsOnHost(backend);
   return Containment::Make(containment);
 }
 
@@ -138,7 +136,7 @@ absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& option
 // Asks a worker how many devices a backend has here, or why it has none.
 worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view backend) {
   worker::v1::DeviceList answer;
-  if (IsHost(backend)) {  // one device, all cores of it
+  if (RunsOnHost(backend)) {  // one device, all cores of it
     answer.set_count(1);
     return answer;
   }
@@ -173,7 +171,7 @@ std::int64_t LargestCap(const v1::Device& device) { return device.memory_bytes()
 // The most that a worker may hold: its arena, plus a quarter of the memory for code, threads and
 // libraries. Together they are at most 95 % of the memory.
 std::int64_t MemoryCap(const v1::Device& device) {
-  if (!IsHost(device.backend()) || device.memory_bytes() <= 0) return 0;
+  if (!RunsOnHost(device.backend()) || device.memory_bytes() <= 0) return 0;
   const std::int64_t share = std::max(device.memory_bytes() / 4, kGiB);
   return std::min(device.arena_bytes() + share, LargestCap(device));
 }
@@ -240,7 +238,7 @@ absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes)
                                           ", or 0 for half of the device's memory; got ",
                                           arena_bytes));
   }
-  if (!IsHost(device.backend()) || device.memory_bytes() <= 0) return absl::OkStatus();
+  if (!RunsOnHost(device.backend()) || device.memory_bytes() <= 0) return absl::OkStatus();
   // The least that a worker needs beside its arena: a gibibyte, or less on a tiny node.
   const std::int64_t beside = std::min(device.memory_bytes() / 4, kGiB);
   const std::int64_t most = LargestCap(device) - beside;

@@ -333,7 +333,9 @@ class Supervisor final : public CaseExecutor {
   std::optional<v1::CaseResult> RunInWorker(const v1::CaseSpec& spec, int index,
                                             absl::Duration limit, const CancelToken& cancel,
                                             CasesAhead& ahead, absl::Time* start) {
-    if (absl::Status status = keeper_.EnsureWorker(&cancel); !status.ok()) {
+    const bool guest = IsUserKernel(spec.provider()) && !RunsOnHost(options_.device.backend());
+    if (absl::Status status = keeper_.EnsureWorker(&cancel, guest ? spec.provider() : "");
+        !status.ok()) {
       if (cancel.cancelled()) return CancelledBefore(spec);
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR,
                               Fault(Cat(status.message()), v1::BLAME_HOST));

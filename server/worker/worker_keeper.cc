@@ -88,10 +88,14 @@ void WorkerKeeper::LiftQuarantine() {
   Wake();
 }
 
-absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel) {
+absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel, std::string_view guest) {
+  const bool fresh = guest_.empty() || guest_ == guest;
+  guest_ = guest;
+  if (worker_ != nullptr && worker_->Ended()) BuryIdle();
   if (worker_ != nullptr) {
-    if (!worker_->Ended()) return absl::OkStatus();
-    BuryIdle();
+    if (fresh) return absl::OkStatus();
+    SetWorker(nullptr);
+    Log(LogLevel::kDebug, "worker.replaced", {{"device", options_.device_id}});
   }
   ProcessOptions process_options;
   process_options.path = options_.worker_path;

@@ -67,8 +67,10 @@ class WorkerKeeper {
   // All functions below require the lock turn().
 
   // Makes sure that there is a worker that answers, and starts one if there is none. A cancelled
-  // start is an error. `cancel` may be null.
-  absl::Status EnsureWorker(const CancelToken* cancel = nullptr);
+  // start is an error. `cancel` may be null. `guest` is a user's kernel whose device code the
+  // worker is about to run in its own context of the device, where it could change whatever lies
+  // there. A worker that has run one is replaced before it does anything else.
+  absl::Status EnsureWorker(const CancelToken* cancel = nullptr, std::string_view guest = "");
   WorkerLink& worker() { return *worker_; }
 
   CallLimits Limits(absl::Time deadline, const CancelToken* cancel = nullptr) const;
@@ -129,6 +131,8 @@ class WorkerKeeper {
   bool stopping_ = false;
   DeathToll toll_;
   absl::Time last_used_ = EvenTime();
+
+  std::string guest_;  // turn_; the user's kernel that this worker has run on the device
 
   const int wake_;
   std::thread monitor_;

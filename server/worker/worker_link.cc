@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "kernels/judge/finding.h"
 #include "kernels/text/cat.h"
+#include "server/base/case_spec.h"
 #include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/worker/ferry.h"
@@ -413,8 +414,7 @@ v1::Blame BlameFor(const v1::Finding& death, std::string_view device) {
     case v1::PHASE_REFERENCE:
     case v1::PHASE_COMPARE:
       // An accelerator does these by itself, and may hang at them. A CPU is the host.
-      return device.starts_with("cpu") || device.starts_with("simt") ? v1::BLAME_HOST
-                                                                     : v1::BLAME_DEVICE;
+      return RunsOnHost(device) ? v1::BLAME_HOST : v1::BLAME_DEVICE;
     default:
       return of_code;
   }

@@ -44,6 +44,38 @@ TEST_F(SupervisorTest, AnAnswerIsStampedAndTheWorkerStays) {
   EXPECT_THAT(restarts(), ElementsAre());
 }
 
+// On a GPU a user's code runs in the worker's own context. What it left there reaches no other.
+TEST_F(SupervisorTest, AWorkerThatRanAUsersDeviceCodeRunsNothingElse) {
+  SupervisorOptions options;
+  options.device.set_backend("cuda");
+  options.kernel_file = [](std::string_view) { return "/kernels/kernel.so"; };
+  Make(std::move(options));
+  const auto worker = [this](const std::string& provider) {
+    const v1::CaseResult result = Run("answer", kSoon, provider);
+    EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED) << result.ShortDebugString();
+    return result.implementation();
+  };
+  const std::string builtin = worker("builtin");
+  const std::string mine = worker("user/0123456789ab");
+  EXPECT_EQ(mine, builtin) << "nothing speaks against the worker before";
+  EXPECT_EQ(worker("user/0123456789ab"), mine);
+  const std::string other = worker("user/ba9876543210");
+  EXPECT_NE(other, mine);
+  const std::string after = worker("builtin");
+  EXPECT_NE(after, other);
+  EXPECT_EQ(worker("builtin"), after);
+  EXPECT_THAT(restarts(), ElementsAre()) << "it is no death";
+}
+
+TEST_F(SupervisorTest, OnTheProcessorAUsersKernelRunsApart) {
+  SupervisorOptions options;
+  options.device.set_backend("cpu");
+  options.kernel_file = [](std::string_view) { return "/kernels/kernel.so"; };
+  Make(std::move(options));
+  const std::string mine = Run("answer", kSoon, "user/0123456789ab").implementation();
+  EXPECT_EQ(Run("answer").implementation(), mine);
+}
+
 TEST_F(SupervisorTest, ACrashIsNamedWithSignalAndPhaseAndTheNextCaseRuns) {
   Make();
   ExpectFinding(Run("crash"), v1::VERDICT_ERROR, "crash",
