@@ -26,9 +26,7 @@ class BlockStack {
   std::span<const Block> blocks() const { return blocks_; }
   std::int64_t used_bytes() const { return used_; }              // with bands
   std::int64_t high_water_bytes() const { return high_water_; }  // since ForgetHighWater
-  void ForgetHighWater() { high_water_ = 0; }
-  // Where the first `kept` blocks end, with their bands [bytes from the base].
-  std::int64_t EndOf(std::size_t kept) const { return kept == 0 ? 0 : ends_[kept - 1]; }
+  void ForgetHighWater() { high_water_ = used_; }
   // Payload bytes that still fit if `n` more blocks share them.
   std::int64_t Available(std::int64_t capacity, int n) const;
 

@@ -92,9 +92,9 @@ class Device {
   // nullptr if the device's memory is this process's. Then the CPU's references are used.
   virtual const DeviceReferences* references() const { return nullptr; }
   virtual Arena& arena() = 0;
-  // Overwrites what was ever written in the arena behind its first `kept` blocks, if kernels of
-  // users can read it there.
-  virtual absl::Status Forget(std::size_t /*kept*/) { return absl::OkStatus(); }
+  // Overwrites all that may have been written in the arena, blocks that are in use too, if kernels
+  // of users can read it there.
+  virtual absl::Status Forget() { return absl::OkStatus(); }
 
   // Fills the logical elements of `dst`, rounded to its format to nearest even. Subnormal results
   // become 0, but not with kDenormal and kEveryCode.

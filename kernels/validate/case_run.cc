@@ -63,6 +63,12 @@ bool CaseRun::Take(End end) {
   if (!end) return true;
   outcome_.verdict = end->verdict;
   outcome_.findings = {std::move(end->finding)};
+  // Code of a user's that faults takes the device's context with it, and is no fault of the device.
+  Finding& finding = outcome_.findings.front();
+  if (finding.reason == Reason::kFault && launcher_.has_kernel() &&
+      launcher_.kernel().reaches_device_memory()) {
+    finding.blame = Blame::kKernel;
+  }
   ended_ = true;
   return false;
 }

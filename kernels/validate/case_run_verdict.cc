@@ -139,7 +139,7 @@ End CaseRun::GiveVerdict() {
   if (End end = GatherEvidence(evidence)) return end;
   Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
                                      : Judge(case_, plan(), evidence);
-  if (case_.elsewhere != nullptr) {
+  if (case_.elsewhere != nullptr || launcher_.kernel().reaches_device_memory()) {
     if (End end = DoubtIfNarrow(judgement)) return end;
   }
   outcome_.verdict = judgement.verdict;

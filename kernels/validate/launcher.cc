@@ -56,7 +56,6 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<TensorView> output = Allocate(plan.output);
   if (!output.ok()) return EndedBy(output.status(), "output");
   output_ = *output;
-  operand_blocks_ = device_.arena().blocks().size();
   reference_.output = output_;
   // Checksums need no buffer of the output's size.
   if (case_.verify == Verification::kChecksum) return std::nullopt;
@@ -100,10 +99,15 @@ End Launcher::EnqueueFills() {
 }
 
 End Launcher::Fill() {
-  // What it could find there: references of this case, and what earlier cases left.
+  // What it could find there: references of this case, and what earlier cases left. Each launch
+  // writes poison and guard bands anew.
   if (kernel_->reaches_device_memory()) {
-    if (absl::Status s = device_.Forget(operand_blocks_); !s.ok()) return EndedBy(s, "arena");
+    if (absl::Status s = device_.Forget(); !s.ok()) return EndedBy(s, "arena");
   }
+  return Refill();
+}
+
+End Launcher::Refill() {
   if (End end = EnqueueFills()) return end;
   absl::StatusOr<Fingerprint> filled = device_.FingerprintOf(inputs_);
   if (!filled.ok()) return EndedBy(filled.status(), "digest");
@@ -277,7 +281,7 @@ End Launcher::RestoreInputs() {
   if (*now == filled_) return std::nullopt;
   const auto changed = InputDigests();
   if (!changed.ok()) return EndedBy(changed.status(), "digest");
-  if (End end = Fill()) return end;
+  if (End end = Refill()) return end;
   const auto filled = InputDigests();
   if (!filled.ok()) return EndedBy(filled.status(), "digest");
   bool any = false;

@@ -101,6 +101,7 @@ class Launcher {
   const std::set<std::string>& changed_inputs() const { return changed_inputs_; }
 
  private:
+  End Refill();  // the output and all else stay
   absl::StatusOr<TensorView> Allocate(const Operand& operand);
   absl::StatusOr<double*> AllocateDoubles(std::int64_t count);
   absl::StatusOr<std::vector<TensorDigest>> InputDigests();
@@ -123,7 +124,6 @@ class Launcher {
   std::uint32_t epoch_ = 0;
   Fingerprint filled_;  // of the inputs
   TensorView output_;
-  std::size_t operand_blocks_ = 0;  // of the arena: all up to the output's
   ReferenceBuffers reference_;
   std::int64_t guard_hits_ = 0;
   bool uncounted_ = false;  // launches whose damage to the guards is not in guard_hits_ yet

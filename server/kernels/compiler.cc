@@ -70,7 +70,7 @@ std::vector<std::string> CudaFlags(const CompilerOptions& options) {
       "-D__builtin_memcpy=memcpy", "-D__builtin_memset=memset", "-D__builtin_memmove=memmove",
       "-fno-extern-tls-init", "-fvisibility=hidden", "-nodefaultlibs", "-shared", "-fPIC", "-Wall",
       "-Wno-unknown-pragmas", "-Wno-sign-compare", "-fmax-errors=20", "-fdiagnostics-color=never",
-      "-fmessage-length=0", "-Wl,-z,defs", "-std=gnu++20"};
+      "-fmessage-length=0", "-Wl,-z,defs", "-std=gnu++20", "-DASSAY_KERNEL"};
   for (const std::string& folder : {options.include_folder, options.simt_folder}) {
     if (!folder.empty()) flags.push_back(Cat("-I", folder));
   }
@@ -116,6 +116,10 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
     if (!folder.empty()) contained.readable.push_back(folder);
   }
   if (!options.nvrtc.empty()) contained.readable.push_back(options.nvrtc);
+  if (!options.nvrtc_library.empty()) {
+    // With the toolkit's headers, which lie beside the folder.
+    contained.readable.push_back(fs::path(options.nvrtc_library).parent_path().parent_path());
+  }
   contained.forbidden = options.forbidden;
   std::unique_ptr<Containment> containment = Containment::Make(contained);
   for (const Measure& measure : containment->measures()) {
@@ -226,6 +230,9 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   }
   process_options.environment = containment.environment();
   process_options.environment.emplace_back("LC_ALL=C");
+  if (!options.nvrtc_library.empty()) {
+    process_options.environment.push_back(Cat("ASSAY_NVRTC=", options.nvrtc_library));
+  }
   process_options.with_channel = false;
   process_options.containment = &containment;
   int pipe[2];
@@ -319,11 +326,30 @@ std::string StampOf(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// Where NVRTC may be. assay-nvrtc takes the first that it can load.
+std::vector<std::string> NvrtcFiles(const CompilerOptions& options) {
+  std::vector<std::string> files = {options.nvrtc_library};
+  for (const char* folder : {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
+                             "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}) {
+    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+      files.push_back(Cat(folder, "/", name));
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
 std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
-                      const std::vector<std::string>& architectures) {
+                      const CudaTargets& targets) {
   std::string text = StampOf(CompilerOf(form));
-  for (const std::string& architecture : architectures) Append(&text, architecture, " ");
-  if (!architectures.empty()) Append(&text, StampOf(options.nvrtc));
+  if (!targets.architectures.empty()) {
+    Append(&text, Join(targets.architectures, " "), targets.emulator ? " emulator\n" : "\n",
+           StampOf(options.nvrtc));
+    for (const std::string& library : NvrtcFiles(options)) Append(&text, StampOf(library));
+  }
   for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");
   Append(&text, "\n", StampOf(Cat(options.include_folder, "/assay/kernel.h")));
   if (form == v1::KERNEL_FORM_CUDA) {

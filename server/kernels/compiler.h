@@ -27,11 +27,18 @@ struct CompilerOptions {
   std::string include_folder;                // holds assay/kernel.h; empty: there is none
   std::string simt_folder;                   // the emulator's, for CUDA; empty: there is none
   std::string nvrtc;                         // path of assay-nvrtc; empty: there is none
+  std::string nvrtc_library;                 // of $ASSAY_NVRTC; empty: where the toolkit puts it
   std::vector<std::string> forbidden;        // never readable, wherever they lie
   absl::Duration limit = absl::Seconds(60);  // for one compile
   std::int64_t memory_bytes = std::int64_t{4} << 30;  // address space of each process
   std::int64_t library_bytes = std::int64_t{64} << 20;
   std::int64_t log_bytes = 128 << 10;
+};
+
+// What CUDA source is compiled for.
+struct CudaTargets {
+  std::vector<std::string> architectures;  // of the node's CUDA devices, each once: "sm_90"
+  bool emulator = true;
 };
 
 struct Compile {
@@ -48,7 +55,8 @@ struct Compile {
   const std::atomic<bool>* cancel = nullptr;  // ends the compile; may be null
 };
 
-// Compiles. Device code is the kernel's symbol, an end of line, and a cubin. Errors:
+// Compiles. Device code is the kernel's symbol, a symbol that tells its parameters, an
+// end of line behind each, and a cubin. Errors:
 // INVALID_ARGUMENT, reason KERNEL_SOURCE, if the source does not compile, takes too long or too
 // much memory: the message begins with the first line that names the author's file.
 // FAILED_PRECONDITION if the node has no compiler. CANCELLED. INTERNAL.
@@ -57,7 +65,7 @@ absl::Status CompileKernel(const CompilerOptions& options, const Compile& compil
 // What the result of a compile depends on beside the source: compiler, flags, processor, header.
 // Equal texts mean that a library need not be compiled again.
 std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
-                      const std::vector<std::string>& architectures);
+                      const CudaTargets& targets);
 
 }  // namespace assay::server
 

@@ -16,6 +16,7 @@
 
 #include "absl/time/time.h"
 #include "google/protobuf/util/json_util.h"
+#include "kernels/providers/user/device_program.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/log.h"
@@ -29,7 +30,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAbout = "/about.json";
 constexpr std::string_view kToolchain = "/toolchain";
 constexpr std::string_view kLibrary = "/kernel.so";
-constexpr std::string_view kDevice = "device.";
 
 // The files of a kernel's folder that hold code.
 std::vector<std::string> CodeIn(const std::string& folder) {
@@ -38,7 +38,7 @@ std::vector<std::string> CodeIn(const std::string& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     std::error_code absent;
-    if ((name == kLibrary.substr(1) || name.starts_with(kDevice)) &&
+    if ((name == kLibrary.substr(1) || name.starts_with(kDeviceProgramPrefix)) &&
         entry.is_regular_file(absent)) {
       files.push_back(entry.path().string());
     }

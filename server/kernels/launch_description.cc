@@ -40,7 +40,12 @@ absl::StatusOr<std::string> ReadExpression(const std::string& key, const toml::n
 
 // An argument may also be a real number.
 absl::StatusOr<std::string> ReadArgument(const std::string& key, const toml::node& node) {
-  if (const auto real = node.value_exact<double>()) return Shortest(*real);
+  if (const auto real = node.value_exact<double>()) {
+    std::string text = Shortest(*real);
+    // It stays a real number.
+    if (text.find_first_of(".en") == text.npos) text += ".0";
+    return text;
+  }
   if (const auto text = node.value_exact<std::string>()) {
     char* end = nullptr;
     std::strtod(text->c_str(), &end);

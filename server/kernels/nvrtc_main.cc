@@ -3,9 +3,9 @@
 //
 //   assay-nvrtc --arch sm_90 --entry NAME --out FILE [--include FOLDER]… SOURCE
 //
-// FILE gets the kernel's symbol, an end of line, and a cubin. The compiler's lines go to the
-// standard output. Exit codes: 0 compiled, 1 the source does not compile, 2 wrong arguments or no
-// NVRTC.
+// FILE gets the kernel's symbol, a symbol that tells its parameters, an end of line behind each,
+// and a cubin. The compiler's lines go to the standard output. Exit codes: 0 compiled, 1 the source
+// does not compile, 2 wrong arguments, no NVRTC, or one that cannot do this at all.
 #include <dlfcn.h>
 #include <nvrtc.h>
 
@@ -40,12 +40,26 @@ constexpr char kWholeNumbers[] =
     "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
     "typedef short int16_t; typedef unsigned short uint16_t;\n"
     "typedef int int32_t; typedef unsigned int uint32_t;\n"
-    "typedef long int64_t; typedef unsigned long uint64_t;\n"
-    "typedef long intptr_t; typedef unsigned long uintptr_t;\n"
+    "typedef long long int64_t; typedef unsigned long long uint64_t;\n"
+    "typedef long long intptr_t; typedef unsigned long long uintptr_t;\n"
     "namespace std { using ::int8_t; using ::uint8_t; using ::int16_t; using ::uint16_t;\n"
-    "using ::int32_t; using ::uint32_t; using ::int64_t; using ::uint64_t; }\n";
+    "using ::int32_t; using ::uint32_t; using ::int64_t; using ::uint64_t; }\n"
+    "#define INT32_MAX 2147483647\n#define INT32_MIN (-INT32_MAX - 1)\n"
+    "#define UINT32_MAX 4294967295u\n#define INT64_MAX 9223372036854775807ll\n"
+    "#define INT64_MIN (-INT64_MAX - 1)\n#define UINT64_MAX 18446744073709551615ull\n"
+    "#define SIZE_MAX 18446744073709551615ull\n";
+// Their functions are built in, and these are not.
+constexpr char kMath[] =
+    "#pragma once\n"
+    "#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n"
+    "#define HUGE_VALF INFINITY\n#define HUGE_VAL __longlong_as_double(0x7ff0000000000000ll)\n"
+    "#define M_PI 3.14159265358979323846\n#define M_E 2.7182818284590452354\n"
+    "#define M_SQRT2 1.41421356237309504880\n#define M_SQRT1_2 0.70710678118654752440\n"
+    "#define M_LOG2E 1.4426950408889634074\n#define M_LN2 0.69314718055994530942\n"
+    "#define M_2_SQRTPI 1.12837916709551257390\n";
 constexpr char kLimits[] =
     "#pragma once\n"
+    "#define CHAR_BIT 8\n#define SHRT_MAX 32767\n#define LONG_MAX 9223372036854775807l\n"
     "#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n"
     "#define LLONG_MAX 9223372036854775807ll\n#define FLT_MAX 3.402823466e+38f\n"
     "#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n"
@@ -54,10 +68,13 @@ constexpr char kNothing[] = "#pragma once\n";
 constexpr Header kHeaders[] = {
     {"cstdint", kWholeNumbers}, {"stdint.h", kWholeNumbers}, {"climits", kLimits},
     {"limits.h", kLimits},      {"cfloat", kLimits},         {"float.h", kLimits},
-    {"cmath", kNothing},        {"math.h", kNothing},        {"cstddef", kNothing},
+    {"cmath", kMath},           {"math.h", kMath},           {"cstddef", kNothing},
     {"stddef.h", kNothing},     {"cstdio", kNothing},        {"stdio.h", kNothing},
     {"cassert", kNothing},      {"assert.h", kNothing},
 };
+
+// A kernel marked extern "C" has a symbol that does not tell its parameters. This one has.
+constexpr char kSignature[] = "\ntemplate <class> __global__ void assay_signature() {}\n";
 
 struct Options {
   std::string architecture, entry, out, source;
@@ -148,11 +165,13 @@ std::string FullName(const std::string& architecture) {
 
 int Compile(const Nvrtc& nvrtc, const Options& options) {
   std::ifstream file(options.source, std::ios::binary);
-  const std::string source((std::istreambuf_iterator<char>(file)), {});
+  std::string source((std::istreambuf_iterator<char>(file)), {});
   if (!file) {
     std::printf("assay-nvrtc: cannot read %s\n", options.source.c_str());
     return kNoCompiler;
   }
+  source += kSignature;
+  const std::string signature = "assay_signature<decltype(&" + options.entry + ")>";
   std::array<const char*, std::size(kHeaders)> names{}, texts{};
   for (std::size_t i = 0; i < std::size(kHeaders); ++i) {
     names[i] = kHeaders[i].name;
@@ -162,9 +181,11 @@ int Compile(const Nvrtc& nvrtc, const Options& options) {
   nvrtcResult result =
       nvrtc.create(&program, source.c_str(), options.source.c_str(),
                    static_cast<int>(std::size(kHeaders)), texts.data(), names.data());
+  const bool can = result == NVRTC_SUCCESS;
   if (result == NVRTC_SUCCESS) result = nvrtc.add_name(program, options.entry.c_str());
+  if (result == NVRTC_SUCCESS) result = nvrtc.add_name(program, signature.c_str());
   std::vector<std::string> flags = {FullName(options.architecture), "--std=c++20",
-                                    "--generate-line-info"};
+                                    "--generate-line-info", "-DASSAY_KERNEL"};
   std::vector<std::string> folders = options.includes;
   for (std::string& folder : ToolkitHeaders(nvrtc)) folders.push_back(std::move(folder));
   for (const std::string& folder : folders) flags.push_back("--include-path=" + folder);
@@ -178,9 +199,12 @@ int Compile(const Nvrtc& nvrtc, const Options& options) {
       if (nvrtc.log(program, log.data()) == NVRTC_SUCCESS) std::printf("%s\n", log.c_str());
     }
   }
-  const char* symbol = nullptr;
+  const char *symbol = nullptr, *told = nullptr;
   if (result == NVRTC_SUCCESS) {
     result = nvrtc.lowered_name(program, options.entry.c_str(), &symbol);
+  }
+  if (result == NVRTC_SUCCESS) {
+    result = nvrtc.lowered_name(program, signature.c_str(), &told);
   }
   std::size_t size = 0;
   if (result == NVRTC_SUCCESS) result = nvrtc.cubin_size(program, &size);
@@ -189,10 +213,12 @@ int Compile(const Nvrtc& nvrtc, const Options& options) {
   if (result != NVRTC_SUCCESS) {
     if (result == NVRTC_ERROR_COMPILATION) return kSourceIsWrong;  // the log says why
     std::printf("%s: %s\n", options.source.c_str(), nvrtc.error_string(result));
-    return result == NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID ? kSourceIsWrong : kNoCompiler;
+    const bool never = !can || result == NVRTC_ERROR_INVALID_OPTION ||
+                       result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
+    return never ? kNoCompiler : kSourceIsWrong;
   }
   std::ofstream out(options.out, std::ios::binary);
-  out << symbol << '\n' << cubin << std::flush;
+  out << symbol << '\n' << told << '\n' << cubin << std::flush;
   if (out) return 0;
   std::printf("assay-nvrtc: cannot write %s\n", options.out.c_str());
   return kNoCompiler;

@@ -263,9 +263,10 @@ absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::Kerne
 namespace {
 
 DeviceProgram ProgramOf(const LaunchDescription& launch, std::string name, std::string symbol,
-                        std::string image) {
+                        std::string signature, std::string image) {
   return {.name = std::move(name),
           .symbol = std::move(symbol),
+          .signature = std::move(signature),
           .grid = launch.grid,
           .block = launch.block,
           .shared = launch.shared,
@@ -301,8 +302,8 @@ absl::Status UserKernels::WriteDevicePrograms(const KernelUpload& upload,
     return BadRequestError(
         {{"kernel", ShownText(Cat(kernel.file_name(), ": ", symbol.status().message()))}});
   }
-  const DeviceProgram program =
-      ProgramOf(upload.launch_, entry.empty() ? *symbol : entry, *symbol, std::move(image));
+  const DeviceProgram program = ProgramOf(upload.launch_, entry.empty() ? *symbol : entry, *symbol,
+                                          *symbol, std::move(image));
   for (const std::string& architecture : targets.architectures) {
     const std::string file = DeviceProgramFile(library, architecture);
     if (absl::Status s = WriteProgram(program, file); !s.ok()) return s;
@@ -317,10 +318,12 @@ absl::Status UserKernels::CompileForDevice(const KernelUpload& upload, const std
   compile.result = file;
   if (absl::Status s = CompileKernel(options_.compiler, compile); !s.ok()) return s;
   const std::string compiled = BytesOf(file);
-  const std::size_t end = compiled.find('\n');
+  const std::size_t symbol = compiled.find('\n');
+  const std::size_t end = symbol == compiled.npos ? symbol : compiled.find('\n', symbol + 1);
   if (end == compiled.npos) return absl::InternalError("the compiler left no symbol");
   return WriteProgram(
-      ProgramOf(upload.launch_, compile.entry, compiled.substr(0, end), compiled.substr(end + 1)),
+      ProgramOf(upload.launch_, compile.entry, compiled.substr(0, symbol),
+                compiled.substr(symbol + 1, end - symbol - 1), compiled.substr(end + 1)),
       file);
 }
 
@@ -341,20 +344,40 @@ absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::s
       EntryOf(kernel.file_name(), source, upload.launch_, upload.entry_);
   if (!entry.ok()) return BadRequestError({{"kernel", ShownText(Cat(entry.status().message()))}});
   compile.entry = *std::move(entry);
+  // It is enough if one of them compiles it: cards have what the emulator lacks, and the reverse.
+  absl::Status failed;
+  bool compiled = false;
   for (const std::string& architecture : targets.architectures) {
     compile.architecture = architecture;
-    if (absl::Status s = CompileForDevice(upload, library, compile); !s.ok()) return s;
+    const absl::Status status = CompileForDevice(upload, library, compile);
+    if (absl::IsCancelled(status)) return status;
+    compiled = compiled || status.ok();
+    failed.Update(status);
   }
-  if (!targets.emulator && !targets.architectures.empty()) return absl::OkStatus();
-  compile.architecture.clear();
+  if (targets.emulator || targets.architectures.empty()) {
+    compile.architecture.clear();
+    const absl::Status status = CompileForEmulator(upload, source, compiled, compile);
+    if (absl::IsCancelled(status)) return status;
+    compiled = compiled || status.ok();
+    failed.Update(status);
+  }
+  return compiled ? absl::OkStatus() : failed;
+}
+
+// With `optional`, the author hears of a failure in one line.
+absl::Status UserKernels::CompileForEmulator(const KernelUpload& upload, const std::string& source,
+                                             bool optional, Compile compile) const {
   absl::StatusOr<std::string> program =
-      CudaProgram(kernel.file_name(), source, upload.launch_, upload.entry_);
+      CudaProgram(upload.kernel_.file_name(), source, upload.launch_, upload.entry_);
   if (!program.ok()) return program.status();
   compile.program = *std::move(program);
+  const std::function<void(const std::string&)> log = compile.log;
+  if (optional) compile.log = [](const std::string&) {};
   absl::Status status = CompileKernel(options_.compiler, compile);
-  // The emulator lacks much of what cards have.
-  const bool optional = !targets.architectures.empty() && absl::IsInvalidArgument(status);
-  return optional ? absl::OkStatus() : status;
+  if (optional && !status.ok() && log) {
+    log(ShownText(Cat("not for the emulator, simt:0: ", status.message())));
+  }
+  return status;
 }
 
 absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
@@ -379,9 +402,8 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   const bool source = IsSource(kernel.form());
   const CudaTargets targets =
       HasLaunch(kernel.form()) && options_.targets ? options_.targets() : CudaTargets{};
-  const std::string toolchain =
-      source ? Toolchain(options_.compiler, kernel.form(), targets.architectures)
-             : Join(targets.architectures, " ");
+  const std::string toolchain = source ? Toolchain(options_.compiler, kernel.form(), targets)
+                                       : Join(targets.architectures, " ");
   const absl::StatusOr<std::optional<KernelFolder::Kept>> kept = folder_->FindSame(kernel);
   if (!kept.ok()) return kept.status();
   if (*kept && (*kept)->toolchain == toolchain) return (*kept)->kernel;

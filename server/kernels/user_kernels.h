@@ -32,12 +32,6 @@ namespace assay::server {
 // The most bytes of a file's name.
 inline constexpr std::size_t kMostKernelNameBytes = 128;
 
-// What CUDA source is compiled for.
-struct CudaTargets {
-  std::vector<std::string> architectures;  // of the node's CUDA devices, each once: "sm_90"
-  bool emulator = true;
-};
-
 struct UserKernelOptions {
   bool library = false;                   // libraries are taken
   bool source = false;                    // C, C++ and CUDA source is taken, and compiled
@@ -114,6 +108,8 @@ class UserKernels {
                              const std::atomic<bool>& cancel) const;
   absl::Status WriteDevicePrograms(const KernelUpload& upload, const std::string& library,
                                    const CudaTargets& targets) const;
+  absl::Status CompileForEmulator(const KernelUpload& upload, const std::string& source,
+                                  bool optional, Compile compile) const;
   absl::Status CompileForDevice(const KernelUpload& upload, const std::string& library,
                                 Compile compile) const;
   absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);

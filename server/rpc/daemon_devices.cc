@@ -1,5 +1,6 @@
 // The devices of the daemon, the kernels of users, and what keeps both from the rest of the node.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -45,6 +46,7 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   options.compiler.include_folder = FindKernelHeader();
   options.compiler.simt_folder = FindSimt();
   options.compiler.nvrtc = FindNvrtc();
+  if (const char* library = std::getenv("ASSAY_NVRTC")) options.compiler.nvrtc_library = library;
   options.compiler.forbidden = Secrets();
   options.compiler.library_bytes = config_.user_kernel_bytes;
   options.targets = [this] { return TargetsOfCuda(); };

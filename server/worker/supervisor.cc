@@ -364,7 +364,8 @@ class Supervisor final : public CaseExecutor {
         AddRefused(refused_, following.place(), following.mutable_result());
       }
     }
-    keeper_.KeepCeilings(response.kept_ceilings());
+    // Ceilings that were measured behind a user's code judge no other kernel.
+    if (!guest) keeper_.KeepCeilings(response.kept_ceilings());
     if (end == CallEnd::kAnswered && status.ok()) {
       ahead.TakeLed(*start, index, response);
       if (!response.device_lost().empty()) {
@@ -378,7 +379,7 @@ class Supervisor final : public CaseExecutor {
       } else {
         const auto learn = [&](v1::Device& device) {
           device.set_leased_bytes(response.leased_bytes());
-          MergeCeilings(response.ceilings(), device);
+          if (!guest) MergeCeilings(response.ceilings(), device);
         };
         index < ahead.counted_below ? keeper_.Learn(learn) : keeper_.Answered(learn);
       }

@@ -94,6 +94,7 @@ absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel, std::string_v
   if (worker_ != nullptr && worker_->Ended()) BuryIdle();
   if (worker_ != nullptr) {
     if (fresh) return absl::OkStatus();
+    worker_->End();  // before the next one: both would want the device's memory
     SetWorker(nullptr);
     Log(LogLevel::kDebug, "worker.replaced", {{"device", options_.device_id}});
   }

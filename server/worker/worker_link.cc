@@ -389,6 +389,11 @@ Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& l
   return DeathBy(*cause, in);
 }
 
+void WorkerLink::End() {
+  process_->Kill();
+  process_->Wait(EvenTime() + kReapDeadline);
+}
+
 Death WorkerLink::BuryIdle() {
   const std::optional<ExitCause> cause = process_->Wait(absl::InfinitePast());
   Death death =

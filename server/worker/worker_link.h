@@ -95,6 +95,8 @@ class WorkerLink {
   Death Bury(CallEnd end, absl::Duration limit, const CallLimits& limits, std::string_view device);
   // Does the same between cases, after Ended.
   Death BuryIdle();
+  // Ends a worker that is well, and waits until it is gone.
+  void End();
 
  private:
   WorkerLink() = default;

@@ -76,7 +76,8 @@ class DeviceKernelTest : public ::testing::Test {
     device_ = *std::move(made);
     GpuBackend().Register(registry_);
     program_ = {.name = "mine",
-                .symbol = "_Z4minePKfPfi",
+                .symbol = "mine",
+                .signature = "_Z4minePKfPfi",
                 .grid = {"ceil_div(count, 64)", "1", "1"},
                 .block = {"64", "1", "1"},
                 .shared = "0",
@@ -195,23 +196,99 @@ TEST_F(DeviceKernelTest, WhatTheLaunchDescriptionHasWrongIsToldBeforeALaunch) {
   program_.shared = "1000000";
   says("shared");
   program_.shared = "0";
-  program_.symbol = "_Z5otherPKfPfi";
-  EXPECT_EQ(RunCopy().verdict, Verdict::kError);
+  program_.symbol = "other";
+  const CaseOutcome absent = RunCopy();
+  EXPECT_EQ(absent.verdict, Verdict::kError);
+  EXPECT_EQ(absent.findings.front().blame, Blame::kKernel);
+  program_.symbol = "mine";
+  program_.image = "no image";
+  const CaseOutcome invalid = RunCopy();
+  EXPECT_EQ(invalid.verdict, Verdict::kError) << "broken code is no missing feature";
+  EXPECT_EQ(invalid.findings.front().blame, Blame::kKernel);
 }
 
 TEST_F(DeviceKernelTest, AKernelOfAnotherFormatIsUnsupported) {
-  program_.symbol = "_Z4minePKdPdi";
+  program_.signature = "_Z4minePKdPdi";
   simt::AddFunction("image", program_.symbol, Copy());
   const CaseOutcome outcome = RunCopy();
   EXPECT_EQ(outcome.verdict, Verdict::kUnsupported);
   EXPECT_THAT(Said(outcome), HasSubstr("fp64"));
 }
 
-TEST_F(DeviceKernelTest, AKernelInCHasItsParametersByTheirSizes) {
-  program_.symbol = program_.name = "plain";
-  simt::AddFunction("image", program_.symbol, Copy());
+// Of a kernel marked extern "C" that its author compiled, only the sizes are known.
+class InC : public DeviceKernelTest {
+ protected:
+  InC() { program_.signature = program_.symbol; }
+
+  // The third parameter's bytes, as the kernel gets them for the argument.
+  CaseOutcome Third(const std::string& argument, std::int64_t bytes, void* got) {
+    program_.args = {"x", "y", argument};
+    simt::EmulatedFunction function = Copy([bytes, got](void** arguments) {
+      if (Thread() == 0 && got != nullptr) {
+        std::memcpy(got, arguments[2], static_cast<std::size_t>(bytes));
+      }
+      if (Thread() < 130) {
+        Argument<float*>(arguments, 1)[Thread()] = Argument<const float*>(arguments, 0)[Thread()];
+      }
+    });
+    function.use.parameter_bytes.back() = bytes;
+    simt::AddFunction("image", program_.symbol, std::move(function));
+    return RunCopy();
+  }
+};
+
+TEST_F(InC, WholeAndRealNumbersAreToldApartByTheirText) {
+  float real = 0;
+  EXPECT_EQ(Third("1.0", 4, &real).verdict, Verdict::kPassed);
+  EXPECT_EQ(real, 1.0F);
+  double wide = 0;
+  EXPECT_EQ(Third("-2.5e-3", 8, &wide).verdict, Verdict::kPassed);
+  EXPECT_EQ(wide, -2.5e-3);
+  int whole = 0;
+  EXPECT_EQ(Third("count", 4, &whole).verdict, Verdict::kPassed);
+  EXPECT_EQ(whole, 130);
+  unsigned large = 0;
+  EXPECT_EQ(Third("3000000000", 4, &large).verdict, Verdict::kPassed);
+  EXPECT_EQ(large, 3'000'000'000U);
+  std::int8_t small = 0;
+  EXPECT_EQ(Third("-7", 1, &small).verdict, Verdict::kPassed);
+  EXPECT_EQ(small, -7);
+}
+
+TEST_F(InC, WhatHasNoTypeIsUnsupported) {
+  for (const std::int64_t bytes : {3, 5, 6, 7, 16, 4000}) {
+    EXPECT_EQ(Third("count", bytes, nullptr).verdict, Verdict::kUnsupported) << bytes;
+  }
+  const CaseOutcome half = Third("1.0", 2, nullptr);
+  EXPECT_EQ(half.verdict, Verdict::kUnsupported);
+  EXPECT_THAT(Said(half), HasSubstr("C++ linkage"));
+  program_.args = {"x", "y"};
+  EXPECT_THAT(Said(RunCopy()), HasSubstr("args has 2 arguments"));
+}
+
+// What runs after a fault is another matter: the context is lost, and the worker with it.
+TEST_F(DeviceKernelTest, AFaultIsTheKernelsAndNotTheDevices) {
+  simt::AddFunction("image", program_.symbol, Copy([](void**) {
+                      if (Thread() == 0) simt::InjectFault(700);  // an illegal address
+                    }));
   const CaseOutcome outcome = RunCopy();
-  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+  EXPECT_EQ(outcome.verdict, Verdict::kError);
+  EXPECT_EQ(outcome.findings.front().reason, Reason::kFault) << Said(outcome);
+  EXPECT_EQ(outcome.findings.front().blame, Blame::kKernel);
+  EXPECT_FALSE(device_->health().ok());
+  simt::ResetHost();
+}
+
+// The memory of an arena that was given back and taken again may hold what it held.
+TEST_F(DeviceKernelTest, NothingIsInMemoryThatWasTakenAgain) {
+  const absl::StatusOr<Block> block = device_->arena().Allocate(std::int64_t{1} << 20, true);
+  ASSERT_TRUE(block.ok());
+  std::memset(block->data, 0x5a, static_cast<std::size_t>(block->bytes));
+  device_->arena().Release();
+  ASSERT_TRUE(device_->arena().Allocate(1, true).ok());
+  ASSERT_TRUE(device_->Forget().ok());
+  const auto* bytes = static_cast<const unsigned char*>(device_->arena().blocks()[0].data);
+  for (std::int64_t i = 0; i < (std::int64_t{2} << 20); ++i) ASSERT_EQ(bytes[i], kGuardByte) << i;
 }
 
 TEST_F(DeviceKernelTest, ACardWithoutItsCodeIsUnsupported) {
@@ -228,6 +305,7 @@ TEST_F(DeviceKernelTest, ACardWithoutItsCodeIsUnsupported) {
 TEST(DeviceProgram, IsReadAsItWasWritten) {
   const DeviceProgram program{.name = "lab::copy<float>",
                               .symbol = "_Z",
+                              .signature = "_Y",
                               .grid = {"a", "b", "c"},
                               .block = {"1", "2", "3"},
                               .shared = "4 * n",
@@ -236,6 +314,7 @@ TEST(DeviceProgram, IsReadAsItWasWritten) {
   const absl::StatusOr<DeviceProgram> read = ReadDeviceProgram(ToBytes(program));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->name, program.name);
+  EXPECT_EQ(read->signature, program.signature);
   EXPECT_EQ(read->grid, program.grid);
   EXPECT_EQ(read->block, program.block);
   EXPECT_EQ(read->shared, program.shared);

@@ -182,7 +182,7 @@ bool ExportsSymbol(std::span<const std::byte> bytes, std::string_view symbol) {
 
 absl::Status CheckLibrary(std::span<const std::byte> bytes) {
   const Reader file(bytes);
-  Elf64_Ehdr header;
+  Elf64_Ehdr header{};
   absl::Status status = CheckHeader(file, &header);
   if (status.ok()) status = CheckSegments(file, header);
   if (status.ok()) status = CheckSymbol(file, header);

@@ -1,16 +1,14 @@
 #include "kernels/providers/user/code_object.h"
 
-#include <cxxabi.h>
 #include <elf.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
+#include "kernels/providers/user/demangle.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -91,6 +89,26 @@ std::optional<std::string_view> NameAt(std::string_view bytes, const Elf64_Shdr&
   return end == rest.npos ? std::nullopt : std::optional(rest.substr(0, end));
 }
 
+// Whether all that the header speaks of is in the file: the driver reads it, and is not told the
+// size.
+bool IsWhole(std::string_view bytes, const Elf64_Ehdr& header) {
+  const auto holds = [&](std::uint64_t offset, std::uint64_t size) {
+    return offset <= bytes.size() && size <= bytes.size() - offset;
+  };
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    const auto section = At<Elf64_Shdr>(bytes, header.e_shoff + i * sizeof(Elf64_Shdr));
+    if (!section) return false;
+    if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL) continue;
+    if (!holds(section->sh_offset, section->sh_size)) return false;
+  }
+  if (header.e_phnum > 0 && header.e_phentsize != sizeof(Elf64_Phdr)) return false;
+  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+    const auto segment = At<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment || !holds(segment->p_offset, segment->p_filesz)) return false;
+  }
+  return true;
+}
+
 // A name that a compiler gives: what else there may be does not go into messages and files.
 bool IsSymbol(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), IsWord);
@@ -98,11 +116,9 @@ bool IsSymbol(std::string_view name) {
 
 // The name as the source has it, without return type, parameters and blanks.
 std::string NameInSource(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || text == nullptr) return symbol;
-  std::string_view name = text.get();
+  const std::optional<std::string> text = Demangled(symbol);
+  if (!text) return symbol;
+  std::string_view name = *text;
   int depth = 0;
   for (std::size_t i = name.size(); i-- > 0 && name.ends_with(')');) {
     if (name[i] == ')') ++depth;
@@ -147,6 +163,7 @@ absl::StatusOr<std::vector<std::string>> KernelsOfCubin(std::string_view bytes) 
   };
   const auto names = section(header->e_shstrndx);
   if (!names) return NoCubin("it is truncated");
+  if (!IsWhole(bytes, *header)) return NoCubin("it is truncated");
   std::vector<std::string> found;
   // Every kernel has such a section for its parameters; functions that kernels call have none.
   constexpr std::string_view kOfKernel = ".nv.constant0.";

@@ -36,9 +36,10 @@ absl::StatusOr<DeviceProgram> ReadProgram(const Case& c, const GpuDevice& device
   const std::string& architecture = device.properties().architecture;
   std::ifstream file(DeviceProgramFile(c.kernel_file, architecture), std::ios::binary);
   if (!file) {
-    return absl::UnimplementedError(
-        Cat("this kernel is not compiled for ", device.info().id, ", which is ", architecture,
-            "; it takes CUDA source, PTX and cubins (--kernel FILE.cu)"));
+    return absl::UnimplementedError(Cat("this kernel is not compiled for ", device.info().id,
+                                        ", which is ", architecture,
+                                        "; that takes CUDA source, PTX and cubins. If it is one, "
+                                        "send the file again (--kernel FILE)"));
   }
   std::ostringstream bytes;
   bytes << file.rdbuf();
@@ -56,13 +57,14 @@ class Loaded {
       code = gpu::FindFunction(loaded->module_, program.symbol, &loaded->function_);
     }
     if (code == gpu::kOk) code = gpu::DescribeFunction(loaded->function_, &loaded->use_);
-    if (gpu::IsWithoutCode(code)) {
-      return absl::UnimplementedError(Cat(program.name, " is not for ", device.info().id,
-                                          ", which is ", device.properties().architecture, ": ",
-                                          gpu::Describe(code)));
-    }
-    if (code != gpu::kOk) return gpu::StatusOf(code, program.name);
-    return loaded;
+    if (code == gpu::kOk) return loaded;
+    const std::string said = Cat(program.name, " on ", device.info().id, ", which is ",
+                                 device.properties().architecture, ": ", gpu::Describe(code));
+    if (gpu::IsForAnother(code)) return absl::UnimplementedError(said);
+    // A code object that is none, or has no such kernel. Memory and lost devices are not its fault.
+    const absl::Status status = gpu::StatusOf(code, program.name);
+    const bool own = absl::IsUnimplemented(status) || absl::IsInternal(status);
+    return own && !gpu::IsSticky(code) ? Unusable(said) : status;
   }
   Loaded() = default;
   ~Loaded() {
@@ -80,53 +82,58 @@ class Loaded {
   gpu::FunctionUse use_;
 };
 
-// What the argument of a kernel without a signature is, by its text and its size.
-Parameter ByArgument(const assay_problem& problem, const std::string& argument,
-                     std::int64_t bytes) {
+// What the argument of a kernel whose parameters only have sizes is, by its text.
+absl::StatusOr<Parameter> ByArgument(const assay_problem& problem, const std::string& argument,
+                                     std::int64_t bytes) {
+  constexpr std::int64_t kPointer = sizeof(void*);
   const auto named = [&](const assay_tensor& tensor) { return argument == tensor.name; };
-  bool pointer = argument == simt::kDebugName || named(*problem.output);
-  for (std::uint32_t i = 0; i < problem.input_count; ++i) pointer |= named(*problem.inputs[i]);
-  if (pointer) return {ParameterKind::kPointer, 0};
+  bool operand = argument == simt::kDebugName || named(*problem.output);
+  for (std::uint32_t i = 0; i < problem.input_count; ++i) operand |= named(*problem.inputs[i]);
   bool real = !simt::CheckExpression(argument).empty();  // 0.5 is no whole number's expression
   for (std::uint32_t i = 0; i < problem.parameter_count; ++i) {
     const assay_parameter& p = *problem.parameters[i];
-    real |= argument == p.name && p.kind == ASSAY_REAL;
+    if (argument != p.name) continue;
+    operand = operand && bytes == kPointer;
+    real = !operand && p.kind == ASSAY_REAL;
   }
-  if (!real) {
-    constexpr unsigned kBits = 8;
-    return {ParameterKind::kInteger, 0, static_cast<unsigned>(bytes) * kBits - 1, true};
+  if (operand) return Parameter{ParameterKind::kPointer, 0};
+  if (real && bytes == sizeof(double)) return Parameter{ParameterKind::kReal, ASSAY_F64};
+  if (real && bytes == sizeof(float)) return Parameter{ParameterKind::kReal, ASSAY_F32};
+  if (real || bytes > kPointer || (bytes & (bytes - 1)) != 0) {
+    return absl::UnimplementedError(
+        Cat("a parameter of ", bytes, " bytes gets ", argument,
+            ", and nothing says what it is; give the kernel C++ linkage (no extern \"C\")"));
   }
-  switch (bytes) {
-    case sizeof(double):
-      return {ParameterKind::kReal, ASSAY_F64};
-    case sizeof(float):
-      return {ParameterKind::kReal, ASSAY_F32};
-    default:
-      return {ParameterKind::kReal, ASSAY_F16};
-  }
+  // Of either sign: the range is that of both.
+  constexpr unsigned kBits = 8;
+  return Parameter{ParameterKind::kInteger, 0, static_cast<unsigned>(bytes) * kBits, true};
 }
 
 absl::StatusOr<std::vector<Parameter>> Parameters(const DeviceProgram& program,
                                                   const gpu::FunctionUse& use,
                                                   const assay_problem& problem) {
-  absl::StatusOr<std::optional<std::vector<Parameter>>> said = ParametersOf(program.symbol);
+  const absl::StatusOr<std::optional<std::vector<Parameter>>> said =
+      ParametersOf(program.signature);
   if (!said.ok()) return said.status();
   const std::vector<std::int64_t>& bytes = use.parameter_bytes;
+  std::vector<Parameter> parameters;
   if (!*said) {
-    std::vector<Parameter> parameters;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-      const std::string argument = i < program.args.size() ? program.args[i] : "";
-      parameters.push_back(ByArgument(problem, argument, bytes[i]));
+      // Too few arguments are told of when they are bound.
+      const std::string argument = i < program.args.size() ? program.args[i] : "0";
+      const absl::StatusOr<Parameter> one = ByArgument(problem, argument, bytes[i]);
+      if (!one.ok()) return one.status();
+      parameters.push_back(*one);
     }
-    said = std::move(parameters);
+    return parameters;
   }
-  const std::vector<Parameter>& parameters = **said;
+  parameters = **said;
   bool fits = parameters.size() == bytes.size();
   for (std::size_t i = 0; fits && i < bytes.size(); ++i) {
     fits = static_cast<std::int64_t>(SizeOf(parameters[i])) == bytes[i];
   }
   if (fits) return parameters;
-  return Unusable(Cat(program.name, " has parameters whose types are not known"));
+  return Unusable(Cat(program.name, " does not take what its name says"));
 }
 
 // The words of an argument, as the kernel takes it.
@@ -160,7 +167,9 @@ class DeviceKernel final : public Kernel {
     const absl::StatusOr<gpu::Stream> stream = device_.stream();
     if (!stream.ok()) return stream.status();
     std::vector<std::uint64_t> words;
+    words.reserve(parameters_.size());
     std::vector<void*> pointers;
+    pointers.reserve(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       simt::Value value = launch_.arguments[i].value;
       const int operand = launch_.arguments[i].operand;
@@ -175,7 +184,10 @@ class DeviceKernel final : public Kernel {
     const gpu::ErrorCode code =
         gpu::LaunchFunction(loaded_->function(), launch_.grid, launch_.block, launch_.shared_bytes,
                             pointers.data(), *stream);
-    return gpu::StatusOf(code, program_.name);
+    if (code == gpu::kOk || gpu::IsSticky(code) || gpu::IsOutOfMemory(code)) {
+      return gpu::StatusOf(code, program_.name);
+    }
+    return FailedKernel({}, Cat(program_.name, ": ", gpu::Describe(code)));
   }
 
   bool trusted() const override { return false; }
@@ -223,6 +235,7 @@ absl::StatusOr<simt::BoundLaunch> BindLaunch(const DeviceProgram& program,
                                              const assay_problem& problem,
                                              const GpuDevice& device) {
   std::vector<const char*> arguments;
+  arguments.reserve(program.args.size());
   for (const std::string& argument : program.args) arguments.push_back(argument.c_str());
   simt::ProgramText text{};
   text.name = program.name.c_str();

@@ -9,7 +9,6 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kPrefix = "device.";
 constexpr std::string_view kMark = "assay device program 1";
 
 class Lines {
@@ -37,21 +36,22 @@ class Lines {
 }  // namespace
 
 std::string DeviceProgramFile(std::string_view library, std::string_view architecture) {
-  return Cat(library.substr(0, library.rfind('/') + 1), kPrefix, architecture);
+  return Cat(library.substr(0, library.rfind('/') + 1), kDeviceProgramPrefix, architecture);
 }
 
 bool HasDeviceProgram(std::string_view library) {
   std::error_code error;
   const std::filesystem::path folder(library.substr(0, library.rfind('/') + 1));
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) return true;
+    if (entry.path().filename().string().starts_with(kDeviceProgramPrefix)) return true;
   }
   return false;
 }
 
 // A text a line, an empty line behind the arguments, then the image.
 std::string ToBytes(const DeviceProgram& program) {
-  std::string text = Cat(kMark, "\n", program.name, "\n", program.symbol, "\n");
+  std::string text =
+      Cat(kMark, "\n", program.name, "\n", program.symbol, "\n", program.signature, "\n");
   for (const auto& extents : {program.grid, program.block}) {
     for (const std::string& extent : extents) Append(&text, extent, "\n");
   }
@@ -64,7 +64,8 @@ std::string ToBytes(const DeviceProgram& program) {
 absl::StatusOr<DeviceProgram> ReadDeviceProgram(std::string_view bytes) {
   Lines lines(bytes);
   DeviceProgram program;
-  bool whole = lines.Next() == kMark && lines.Take(program.name) && lines.Take(program.symbol);
+  bool whole = lines.Next() == kMark && lines.Take(program.name) && lines.Take(program.symbol) &&
+               lines.Take(program.signature);
   for (std::array<std::string, 3>* extents : {&program.grid, &program.block}) {
     for (std::string& extent : *extents) whole = whole && lines.Take(extent);
   }

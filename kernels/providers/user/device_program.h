@@ -15,12 +15,16 @@ namespace assay {
 struct DeviceProgram {
   std::string name;                  // of the kernel, as its author calls it
   std::string symbol;                // as the compiler calls it
+  std::string signature;             // what tells its parameters (kernel_signature.h)
   std::array<std::string, 3> grid;   // expressions, x first
   std::array<std::string, 3> block;  // expressions
   std::string shared;                // an expression [bytes]
   std::vector<std::string> args;     // one for each parameter
   std::string image;                 // what the driver loads: a cubin
 };
+
+// The beginning of the file's name.
+inline constexpr std::string_view kDeviceProgramPrefix = "device.";
 
 // The path of the file, beside `library`, for an architecture such as "sm_90".
 std::string DeviceProgramFile(std::string_view library, std::string_view architecture);

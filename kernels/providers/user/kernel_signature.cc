@@ -1,12 +1,9 @@
 #include "kernels/providers/user/kernel_signature.h"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "kernels/providers/user/demangle.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -56,8 +53,17 @@ unsigned FormatOf(std::string_view pointee) {
   return 0;
 }
 
+// Of assay_signature<void (*)(float const*, int)>().
+constexpr std::string_view kSignature = "void assay_signature<void (*)(";
+constexpr std::string_view kSignatureEnd = ")>()";
+
 // The text between the last pair of parentheses that stands alone.
 std::optional<std::string_view> ParameterList(std::string_view demangled) {
+  if (demangled.starts_with(kSignature) && demangled.ends_with(kSignatureEnd)) {
+    demangled.remove_prefix(kSignature.size());
+    demangled.remove_suffix(kSignatureEnd.size());
+    return demangled;
+  }
   if (!demangled.ends_with(')')) return std::nullopt;
   int depth = 0;
   for (std::size_t i = demangled.size(); i-- > 0;) {
@@ -106,11 +112,9 @@ std::optional<Parameter> ParameterOf(std::string_view type) {
 }  // namespace
 
 absl::StatusOr<std::optional<std::vector<Parameter>>> ParametersOf(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || text == nullptr) return std::nullopt;
-  const std::optional<std::string_view> list = ParameterList(text.get());
+  const std::optional<std::string> text = Demangled(symbol);
+  if (!text) return std::nullopt;
+  const std::optional<std::string_view> list = ParameterList(*text);
   if (!list) return std::nullopt;
   std::vector<Parameter> parameters;
   for (const std::string_view type : Split(*list)) {

@@ -1,5 +1,6 @@
 // What a compiled CUDA kernel takes, by its symbol: "_Z4gemmPKfS0_Pfi" takes three pointers to
-// fp32 and an int.
+// fp32 and an int. Or by a symbol that was made to tell it, for a kernel marked extern "C":
+// "_Z15assay_signatureIPFvPKfiEEvv" (server/kernels/nvrtc_main.cc).
 #ifndef ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
 #define ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
 
@@ -14,8 +15,8 @@
 namespace assay {
 
 // The parameters in order. Of a real number `dtype` is its format. Nothing if the symbol does not
-// say: a kernel marked extern "C". UNIMPLEMENTED names a parameter that no launch description can
-// give, such as a struct.
+// say: that of a kernel marked extern "C". UNIMPLEMENTED names a parameter that no launch
+// description can give, such as a struct.
 absl::StatusOr<std::optional<std::vector<simt::Parameter>>> ParametersOf(const std::string& symbol);
 
 // The size of an argument [bytes].

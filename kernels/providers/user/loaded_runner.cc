@@ -47,8 +47,8 @@ absl::Status CheckDevice(std::span<const std::byte> library, const Device& devic
 // A file that cannot be read is no fault of the kernel's: the daemon gave its path. `device` is
 // null for a reference, which may be of any kind.
 absl::Status CheckFile(const std::string& path, const Device* device) {
-  const absl::Status unread = FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
-                                           Cat("the kernel's file ", path, " cannot be read"));
+  absl::Status unread = FailedKernel({.error = KernelError::kNotStarted, .preparing = true},
+                                     Cat("the kernel's file ", path, " cannot be read"));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file && HasDeviceProgram(path)) {
     return absl::UnimplementedError(

@@ -46,6 +46,7 @@ absl::Status GpuArena::Lease() {
   if (code != gpu::kOk) return absl::InternalError(gpu::Describe(code));
   base_ = static_cast<char*>(data);
   capacity_ = wanted;
+  dirty_ = true;
   ++leases_;
   return absl::OkStatus();
 }
@@ -55,18 +56,26 @@ void* GpuArena::Unused(std::int64_t bytes) const {
   return base_ + (capacity_ - bytes) / kBlockAlignment * kBlockAlignment;
 }
 
-std::span<char> GpuArena::UsedBehind(std::size_t kept) const {
-  const std::int64_t begin = stack_.EndOf(kept);
-  if (base_ == nullptr || begin >= stack_.high_water_bytes()) return {};
-  return {base_ + begin, static_cast<std::size_t>(stack_.high_water_bytes() - begin)};
+std::span<char> GpuArena::TakeUsed() {
+  if (base_ == nullptr) return {};
+  const std::int64_t used = dirty_ ? capacity_ : stack_.high_water_bytes();
+  dirty_ = false;
+  stack_.ForgetHighWater();
+  return {base_, static_cast<std::size_t>(used)};
 }
 
 void GpuArena::Outgrow() {
   constexpr std::int64_t kMuch = 2;
-  if (base_ == nullptr || capacity_ >= most_ / kMuch || !stack_.blocks().empty()) return;
+  if (base_ == nullptr || outgrown_ || capacity_ >= most_ / kMuch || !stack_.blocks().empty()) {
+    return;
+  }
   std::int64_t free_bytes = 0, total_bytes = 0;
   if (gpu::MemoryInfo(&free_bytes, &total_bytes) != gpu::kOk) return;
-  if (free_bytes > capacity_) Release();
+  const std::int64_t held = capacity_;
+  if (free_bytes < kMuch * held) return;
+  Release();
+  // A device whose memory is in pieces gives no more each time.
+  outgrown_ = Lease().ok() && capacity_ < kMuch * held;
 }
 
 absl::StatusOr<Block> GpuArena::Allocate(std::int64_t bytes, bool guarded) {
@@ -83,6 +92,7 @@ std::int64_t GpuArena::Release() {
   stack_.ForgetHighWater();
   if (base_ != nullptr) (void)gpu::Free(base_);
   base_ = nullptr;
+  outgrown_ = false;
   capacity_ = Wanted();  // other processes may have freed memory meanwhile
   return held;
 }

@@ -49,8 +49,9 @@ class GpuArena final : public Arena {
   // Returns `bytes` of the arena that no block holds, aligned like a payload. nullptr if the memory
   // is not taken or too full.
   void* Unused(std::int64_t bytes) const;
-  // What was ever in blocks, behind the first `kept` blocks.
-  std::span<char> UsedBehind(std::size_t kept) const;
+  // What may have been written since the last call: all of memory that was just taken, for the
+  // toolkit does not say what it holds, else what was in blocks.
+  std::span<char> TakeUsed();
   // How often the memory was taken.
   std::int64_t leases() const { return leases_; }
 
@@ -61,12 +62,14 @@ class GpuArena final : public Arena {
   absl::Status Lease();
   // Gives memory back of which there is much more by now.
   void Outgrow();
+  bool outgrown_ = false;  // more was tried to be taken, and did not come
 
   const std::int64_t max_bytes_;
   char* base_ = nullptr;
   std::int64_t capacity_ = 0;  // of the memory that it has, or that it would take now
   std::int64_t most_ = 0;
   std::int64_t leases_ = 0;
+  bool dirty_ = false;  // nothing of it was overwritten since it was taken
   BlockStack stack_;
 };
 

@@ -61,6 +61,8 @@ bool IsWithoutCode(ErrorCode code) {
   }
 }
 
+bool IsForAnother(ErrorCode code) { return code == 209 || code == 222; }
+
 bool IsUnrecordable(ErrorCode code) { return code >= 900 && code <= 908; }
 
 absl::Status StatusOf(ErrorCode code, std::string_view what) {

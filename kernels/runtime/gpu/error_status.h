@@ -18,6 +18,9 @@ std::string_view Architectures();
 
 // Whether the code says that the library has no kernels for this device.
 bool IsWithoutCode(ErrorCode code);
+// Whether the code says that loaded code is for another device, or of a later toolkit than the
+// driver's, and is well otherwise.
+bool IsForAnother(ErrorCode code);
 // Whether the code says that a stream was recording and the work cannot be recorded.
 bool IsUnrecordable(ErrorCode code);
 

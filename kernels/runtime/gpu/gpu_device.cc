@@ -293,8 +293,8 @@ absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst)
   return s.ok() ? Status(gpu::Wait(stream_)) : s;
 }
 
-absl::Status GpuDevice::Forget(std::size_t kept) {
-  const std::span<char> memory = arena_->UsedBehind(kept);
+absl::Status GpuDevice::Forget() {
+  const std::span<char> memory = arena_->TakeUsed();
   if (memory.empty()) return absl::OkStatus();
   if (absl::Status s = Flush(); !s.ok()) return s;
   return Status(

@@ -41,7 +41,7 @@ class GpuDevice final : public Device, public LaunchRecorder {
     references_ = std::move(references);
   }
   Arena& arena() override { return *arena_; }
-  absl::Status Forget(std::size_t kept) override;
+  absl::Status Forget() override;
 
   absl::Status Fill(const FillSpec& spec, const TensorView& dst) override;
   absl::Status PoisonTensor(Poison poison, const TensorView& dst) override;

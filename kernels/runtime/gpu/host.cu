@@ -309,8 +309,8 @@ ErrorCode UnloadModule(Module module) {
 
 ErrorCode FindFunction(Module module, const std::string& symbol, Function* function) {
   cudaKernel_t kernel = nullptr;
-  const ErrorCode code = Result(
-      cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module), symbol.c_str()));
+  const ErrorCode code =
+      Result(cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(module), symbol.c_str()));
   if (code == kOk) *function = kernel;
   return code;
 }

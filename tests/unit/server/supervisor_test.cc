@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -61,6 +62,7 @@ TEST_F(SupervisorTest, AWorkerThatRanAUsersDeviceCodeRunsNothingElse) {
   EXPECT_EQ(worker("user/0123456789ab"), mine);
   const std::string other = worker("user/ba9876543210");
   EXPECT_NE(other, mine);
+  EXPECT_NE(kill(std::atoi(mine.c_str()), 0), 0) << "the worker before is gone";
   const std::string after = worker("builtin");
   EXPECT_NE(after, other);
   EXPECT_EQ(worker("builtin"), after);

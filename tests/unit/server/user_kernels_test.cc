@@ -125,7 +125,8 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   options_.source = true;
   options_.compiler.nvrtc = NVRTC_PATH;
   if (options_.compiler.nvrtc.empty()) GTEST_SKIP() << "this build has no CUDA";
-  options_.targets = [] { return CudaTargets{.architectures = {"sm_90"}, .emulator = false}; };
+  CudaTargets targets{.architectures = {"sm_90"}, .emulator = false};
+  options_.targets = [&targets] { return targets; };
   const std::unique_ptr<UserKernels> kernels = Open();
   std::vector<std::string> lines;
   const auto keep = [&](const std::string& source) {
@@ -154,6 +155,7 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->name, "copy");
   EXPECT_EQ(program->symbol, "_Z4copyPKfPfi");
+  EXPECT_EQ(program->signature, "_Z15assay_signatureIPFvPKfPfiEEvv");
   EXPECT_EQ(program->args.size(), 3u);
   EXPECT_EQ(program->image.substr(1, 3), "ELF");
   // It is found again, and by a daemon that begins anew.
@@ -163,6 +165,27 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   EXPECT_TRUE(absl::IsInvalidArgument(wrong)) << wrong;
   EXPECT_THAT(std::string(wrong.message()), HasSubstr("k.cu(2): error"));
   EXPECT_FALSE(lines.empty());
+  // A kernel in C has its parameters told, too.
+  const auto plain = keep(
+      "#include <math.h>\nextern \"C\" __global__ void copy(const float* x, float* y, int count) {"
+      "\n  y[0] = x[0] == -INFINITY ? count : 1;\n}\n");
+  EXPECT_TRUE(plain.ok()) << plain.status();
+  // With the emulator as well, only one of the two has to take it.
+  targets.emulator = true;
+  const auto both = keep("#include <mma.h>\n__global__ void copy(const float*, float*, int) {}\n");
+  ASSERT_TRUE(both.ok()) << both.status();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines.front(), HasSubstr("not for the emulator"));
+  EXPECT_FALSE(fs::exists(kernels->LibraryOf(both->provider())));
+  // What was kept for fewer targets is compiled again.
+  const auto again = keep(
+      "#include <math.h>\nextern \"C\" __global__ void copy(const float* x, float* y, int count) {"
+      "\n  y[0] = x[0] == -INFINITY ? count : 1;\n}\n");
+  if (!options_.compiler.simt_folder.empty()) {
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(fs::exists(kernels->LibraryOf(again->provider())));
+  }
+
   const absl::Status secret =
       keep("#include \"/etc/passwd\"\n__global__ void copy() {}\n").status();
   EXPECT_TRUE(absl::IsInvalidArgument(secret)) << secret;

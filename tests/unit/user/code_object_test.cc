@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -76,6 +77,12 @@ TEST(CodeObject, ACubinThatIsCutOffAnywhereIsNone) {
   for (std::size_t n = 0; n < whole.size(); ++n) {
     EXPECT_TRUE(absl::IsInvalidArgument(KernelsOfCubin(whole.substr(0, n)).status())) << n;
   }
+  // The driver reads what the sections speak of.
+  std::string beyond = whole;
+  const std::size_t size_of_first =
+      sizeof(Elf64_Ehdr) + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size);
+  beyond[size_of_first + 5] = 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(KernelsOfCubin(beyond).status()));
   std::string other = whole;
   other[18] = 62;  // of x86-64
   EXPECT_THAT(std::string(KernelsOfCubin(other).status().message()),

@@ -51,6 +51,31 @@ TEST(KernelSignature, NamespacesAndTemplatesAreNoParameters) {
   EXPECT_EQ(Of("_Z1fIXadL_Z1gvEEEvi").size(), 1u);  // f<&(g())>(int)
 }
 
+TEST(KernelSignature, ASymbolThatWasMadeForItTellsOfAKernelInC) {
+  const auto found = Of("_Z15assay_signatureIPFvPKfPfxfjbEEvv");
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(found[0].kind, ParameterKind::kPointer);
+  EXPECT_EQ(SizeOf(found[2]), 8u);
+  EXPECT_EQ(found[3].kind, ParameterKind::kReal);
+  EXPECT_EQ(SizeOf(found[5]), 1u);
+  EXPECT_TRUE(Of("_Z15assay_signatureIPFvvEEvv").empty());
+}
+
+// A short symbol whose text would fill all memory.
+TEST(KernelSignature, ASymbolThatNamesItselfAgainAndAgainSaysNothing) {
+  std::string symbol = "_Z1fI1AIS0_S0_E";
+  for (int i = 1; i < 36; ++i)
+    symbol += "1AIS" + std::to_string(i % 10) + "_S" + std::to_string(i % 10) + "_E";
+  symbol += "Evv";
+  const auto found = ParametersOf(symbol);
+  ASSERT_TRUE(found.ok());
+  EXPECT_FALSE(found->has_value());
+  // Many pointers of one type are nothing of the kind.
+  std::string many = "_Z6kernelPKf";
+  for (int i = 0; i < 60; ++i) many += "S0_";
+  EXPECT_EQ(Of(many).size(), 61u);
+}
+
 TEST(KernelSignature, AKernelInCSaysNothing) {
   const auto plain = ParametersOf("my_gemm");
   ASSERT_TRUE(plain.ok());
