@@ -112,7 +112,7 @@ End CaseRun::ReturnToOwnDraw() {
   // The first launch has paid for what a first one pays for.
   if (!timed() && launcher_.kernel().reaches_device_memory()) seconds_ = {*last};
   if (only_timed() || ByChecksum()) return std::nullopt;
-  // Before the reference: filling an input again may overwrite it.
+  // Before the reference: it is of these inputs, whatever the launch did to them.
   if (End end = launcher_.RestoreInputs()) return end;
   return Reference();
 }

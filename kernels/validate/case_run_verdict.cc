@@ -229,9 +229,10 @@ End CaseRun::TellPrecision(Evidence& evidence) {
 
 End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (ByChecksum() || !MayBeSummedNarrowly(case_.dtype) || judgement.verdict != Verdict::kFailed ||
-      judgement.findings.front().reason != Reason::kBound) {
+      judgement.findings.front().reason != Reason::kBound || stale_) {
     return std::nullopt;
   }
+  const bool flushed = flushed_;
   const assay::Plan own = plan();
   const CompareResult compared = *outcome_.compare;
   op_->HoldTo(case_, NarrowestAccumulator(), *outcome_.plan);
@@ -240,6 +241,7 @@ End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   const CompareResult narrow = *outcome_.compare;
   outcome_.plan = own;
   outcome_.compare = compared;
+  flushed_ = flushed;
   if (!end) end = Reference();
   if (end) return end;
   if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {

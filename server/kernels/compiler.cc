@@ -19,6 +19,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
+#include "kernels/providers/user/device_program.h"
 #include "kernels/text/cat.h"
 #include "server/base/error_info.h"
 #include "server/containment/containment.h"
@@ -346,8 +347,8 @@ std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
                       const CudaTargets& targets) {
   std::string text = StampOf(CompilerOf(form));
   if (!targets.architectures.empty()) {
-    Append(&text, Join(targets.architectures, " "), targets.emulator ? " emulator\n" : "\n",
-           StampOf(options.nvrtc));
+    Append(&text, kDeviceProgramMark, " ", Join(targets.architectures, " "),
+           targets.emulator ? " emulator\n" : "\n", StampOf(options.nvrtc));
     for (const std::string& library : NvrtcFiles(options)) Append(&text, StampOf(library));
   }
   for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");

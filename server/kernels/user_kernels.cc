@@ -345,39 +345,44 @@ absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::s
   if (!entry.ok()) return BadRequestError({{"kernel", ShownText(Cat(entry.status().message()))}});
   compile.entry = *std::move(entry);
   // It is enough if one of them compiles it: cards have what the emulator lacks, and the reverse.
+  // What failed for another reason than the source or the node may go well the next time.
   absl::Status failed;
+  std::vector<std::string> without;
   bool compiled = false;
+  const auto take = [&](const absl::Status& status, std::string_view target) {
+    compiled = compiled || status.ok();
+    if (status.ok()) return true;
+    without.push_back(Cat("not for ", target, ": ", status.message()));
+    if (failed.ok() || !absl::IsInvalidArgument(failed)) failed = status;
+    return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+  };
   for (const std::string& architecture : targets.architectures) {
     compile.architecture = architecture;
     const absl::Status status = CompileForDevice(upload, library, compile);
-    if (absl::IsCancelled(status)) return status;
-    compiled = compiled || status.ok();
-    failed.Update(status);
+    if (!take(status, architecture)) return status;
   }
   if (targets.emulator || targets.architectures.empty()) {
     compile.architecture.clear();
-    const absl::Status status = CompileForEmulator(upload, source, compiled, compile);
-    if (absl::IsCancelled(status)) return status;
-    compiled = compiled || status.ok();
-    failed.Update(status);
+    const std::function<void(const std::string&)> own = compile.log;
+    if (compiled) compile.log = [](const std::string&) {};  // one line is enough then
+    const absl::Status status = CompileForEmulator(upload, source, compile);
+    compile.log = own;
+    if (!take(status, "the emulator, simt:0")) return status;
   }
-  return compiled ? absl::OkStatus() : failed;
+  if (!compiled) return failed;
+  for (const std::string& line : without) {
+    if (compile.log) compile.log(ShownText(line));
+  }
+  return absl::OkStatus();
 }
 
-// With `optional`, the author hears of a failure in one line.
 absl::Status UserKernels::CompileForEmulator(const KernelUpload& upload, const std::string& source,
-                                             bool optional, Compile compile) const {
+                                             Compile compile) const {
   absl::StatusOr<std::string> program =
       CudaProgram(upload.kernel_.file_name(), source, upload.launch_, upload.entry_);
   if (!program.ok()) return program.status();
   compile.program = *std::move(program);
-  const std::function<void(const std::string&)> log = compile.log;
-  if (optional) compile.log = [](const std::string&) {};
-  absl::Status status = CompileKernel(options_.compiler, compile);
-  if (optional && !status.ok() && log) {
-    log(ShownText(Cat("not for the emulator, simt:0: ", status.message())));
-  }
-  return status;
+  return CompileKernel(options_.compiler, compile);
 }
 
 absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
@@ -403,7 +408,9 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   const CudaTargets targets =
       HasLaunch(kernel.form()) && options_.targets ? options_.targets() : CudaTargets{};
   const std::string toolchain = source ? Toolchain(options_.compiler, kernel.form(), targets)
-                                       : Join(targets.architectures, " ");
+                                : IsCodeObject(kernel.form())
+                                    ? Cat(kDeviceProgramMark, " ", Join(targets.architectures, " "))
+                                    : "";
   const absl::StatusOr<std::optional<KernelFolder::Kept>> kept = folder_->FindSame(kernel);
   if (!kept.ok()) return kept.status();
   if (*kept && (*kept)->toolchain == toolchain) return (*kept)->kernel;

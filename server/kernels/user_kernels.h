@@ -109,7 +109,7 @@ class UserKernels {
   absl::Status WriteDevicePrograms(const KernelUpload& upload, const std::string& library,
                                    const CudaTargets& targets) const;
   absl::Status CompileForEmulator(const KernelUpload& upload, const std::string& source,
-                                  bool optional, Compile compile) const;
+                                  Compile compile) const;
   absl::Status CompileForDevice(const KernelUpload& upload, const std::string& library,
                                 Compile compile) const;
   absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);

@@ -89,9 +89,9 @@ void WorkerKeeper::LiftQuarantine() {
 }
 
 absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel, std::string_view guest) {
+  if (worker_ != nullptr && worker_->Ended()) BuryIdle();
   const bool fresh = guest_.empty() || guest_ == guest;
   guest_ = guest;
-  if (worker_ != nullptr && worker_->Ended()) BuryIdle();
   if (worker_ != nullptr) {
     if (fresh) return absl::OkStatus();
     worker_->End();  // before the next one: both would want the device's memory
@@ -161,7 +161,8 @@ absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what
     if (result.status.ok()) return absl::OkStatus();
     return absl::InternalError(Cat(what, ": ", result.status.error_message()));
   }
-  const Death death = Bury(result.end, limit);
+  Death death = Bury(result.end, limit);
+  death.planted = death.planted || !guest_.empty();  // a user's code speaks against no device
   RecordDeath(death);
   return absl::InternalError(Cat(what, ": ", death.finding.message()));
 }
@@ -185,7 +186,8 @@ Death WorkerKeeper::Bury(CallEnd end, absl::Duration limit) {
 
 // Buries a worker that has died between cases. Requires the lock turn().
 void WorkerKeeper::BuryIdle() {
-  const Death death = worker_->BuryIdle();
+  Death death = worker_->BuryIdle();
+  death.planted = death.planted || !guest_.empty();
   SetWorker(nullptr);
   RecordDeath(death);
 }

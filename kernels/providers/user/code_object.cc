@@ -14,7 +14,7 @@
 namespace assay {
 namespace {
 
-constexpr std::size_t kMostKernels = 10'000;
+constexpr std::size_t kMostKernels = 1'000;
 constexpr std::size_t kMostListed = 8;  // in a message
 
 bool IsWord(char c) {
@@ -174,6 +174,7 @@ absl::StatusOr<std::vector<std::string>> KernelsOfCubin(std::string_view bytes) 
     if (one->sh_type != SHT_PROGBITS || !name->starts_with(kOfKernel)) continue;
     const std::string_view symbol = name->substr(kOfKernel.size());
     if (!IsSymbol(symbol)) return NoCubin("it has a function without a name");
+    if (found.size() == kMostKernels) return NoCubin("it has too many kernels");
     found.emplace_back(symbol);
   }
   return found;

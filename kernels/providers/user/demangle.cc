@@ -7,34 +7,98 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 namespace assay {
 namespace {
 
 constexpr std::size_t kMostSymbolBytes = 2048;
-constexpr double kMostTextBytes = 16 << 20;
+constexpr double kMostTextBytes = 64 << 10;
 
-// The most bytes of the text. S_ and T_ stand for an earlier part. Parts grow by standing in one
-// another's template arguments, each level at most by as many times as it has references; equal
-// levels grow most.
-double MostTextBytes(const std::string& symbol) {
-  double references = 0, levels = 1;
-  for (std::size_t i = 0; i + 1 < symbol.size(); ++i) {
-    const char next = symbol[i + 1];
-    const bool number = next == '_' || (next >= '0' && next <= '9') || (next >= 'A' && next <= 'Z');
-    references += (symbol[i] == 'S' || symbol[i] == 'T') && number ? 1 : 0;
-    levels += symbol[i] == 'I' || symbol[i] == 'N' || symbol[i] == 'F' ? 1 : 0;
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
+
+// Walks over a symbol of names, templates, functions and pointers. Other parts, such as arrays,
+// members, lambdas and packs, are refused: a part that repeats what stands before it makes the text
+// grow, and only for these is it known how much.
+class Walk {
+ public:
+  explicit Walk(std::string_view symbol) : symbol_(symbol) {}
+
+  bool IsPlain() {
+    for (at_ = 2; at_ < symbol_.size();) {
+      if (!Step()) return false;
+    }
+    return true;
   }
-  double most = 1;
-  for (double l = 1; l <= levels; ++l) most = std::max(most, std::pow(references / l + 1, l));
-  return most * static_cast<double>(symbol.size());
-}
+
+  // The most bytes of the text. Parts grow by standing in one another's template arguments or
+  // function types, each level at most by as many times as it has references; equal levels grow
+  // most.
+  double MostTextBytes() const {
+    double most = 1;
+    for (double l = 1; l <= levels_; ++l) {
+      most = std::max(most, std::pow(references_ / l + 1, l));
+    }
+    return most * static_cast<double>(symbol_.size());
+  }
+
+ private:
+  bool Step() {
+    const char c = symbol_[at_];
+    if (IsDigit(c)) return Name();
+    ++at_;
+    if (c == 'S' || c == 'T') return Reference(c);
+    if (c == 'L') return Literal();
+    levels_ += c == 'I' || c == 'F' ? 1 : 0;
+    // Types of one letter, pointers, references, const, nested names, and their ends.
+    return IsLower(c) || std::string_view("PRKVONIFE_").find(c) != std::string_view::npos;
+  }
+
+  // A length and so many bytes.
+  bool Name() {
+    std::size_t length = 0;
+    while (at_ < symbol_.size() && IsDigit(symbol_[at_])) {
+      length = 10 * length + static_cast<std::size_t>(symbol_[at_++] - '0');
+      if (length > symbol_.size()) return false;
+    }
+    at_ += length;
+    return at_ <= symbol_.size();
+  }
+
+  // S_, S0_, T_; or St and its like, which stand for names of the standard library.
+  bool Reference(char kind) {
+    if (kind == 'S' && at_ < symbol_.size() && IsLower(symbol_[at_])) {
+      ++at_;
+      return true;
+    }
+    while (at_ < symbol_.size() &&
+           (IsDigit(symbol_[at_]) || (symbol_[at_] >= 'A' && symbol_[at_] <= 'Z'))) {
+      ++at_;
+    }
+    references_ += 1;
+    return at_ < symbol_.size() && symbol_[at_++] == '_';
+  }
+
+  // Li16E, Lb1E, Lin3E: a type of one letter and a number.
+  bool Literal() {
+    if (at_ >= symbol_.size() || !IsLower(symbol_[at_++])) return false;
+    if (at_ < symbol_.size() && symbol_[at_] == 'n') ++at_;
+    while (at_ < symbol_.size() && IsDigit(symbol_[at_])) ++at_;
+    return at_ < symbol_.size() && symbol_[at_++] == 'E';
+  }
+
+  const std::string_view symbol_;
+  std::size_t at_ = 0;
+  double references_ = 0, levels_ = 1;
+};
 
 }  // namespace
 
 std::optional<std::string> Demangled(const std::string& symbol) {
   if (!symbol.starts_with("_Z") || symbol.size() > kMostSymbolBytes) return std::nullopt;
-  if (MostTextBytes(symbol) > kMostTextBytes) return std::nullopt;
+  Walk walk(symbol);
+  if (!walk.IsPlain() || walk.MostTextBytes() > kMostTextBytes) return std::nullopt;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);

@@ -8,7 +8,8 @@
 namespace assay {
 
 // "lab::gemm(float const*, int)" of "_ZN3lab4gemmEPKfi". Nothing if the symbol is none of C++, or
-// if its text could be far longer than itself: a symbol may name a part of itself again and again.
+// has other types than plain ones, or if its text could be far longer than itself: a symbol may
+// name a part of itself again and again.
 std::optional<std::string> Demangled(const std::string& symbol);
 
 }  // namespace assay

@@ -9,8 +9,6 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kMark = "assay device program 1";
-
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
@@ -50,8 +48,8 @@ bool HasDeviceProgram(std::string_view library) {
 
 // A text a line, an empty line behind the arguments, then the image.
 std::string ToBytes(const DeviceProgram& program) {
-  std::string text =
-      Cat(kMark, "\n", program.name, "\n", program.symbol, "\n", program.signature, "\n");
+  std::string text = Cat(kDeviceProgramMark, "\n", program.name, "\n", program.symbol, "\n",
+                         program.signature, "\n");
   for (const auto& extents : {program.grid, program.block}) {
     for (const std::string& extent : extents) Append(&text, extent, "\n");
   }
@@ -64,8 +62,8 @@ std::string ToBytes(const DeviceProgram& program) {
 absl::StatusOr<DeviceProgram> ReadDeviceProgram(std::string_view bytes) {
   Lines lines(bytes);
   DeviceProgram program;
-  bool whole = lines.Next() == kMark && lines.Take(program.name) && lines.Take(program.symbol) &&
-               lines.Take(program.signature);
+  bool whole = lines.Next() == kDeviceProgramMark && lines.Take(program.name) &&
+               lines.Take(program.symbol) && lines.Take(program.signature);
   for (std::array<std::string, 3>* extents : {&program.grid, &program.block}) {
     for (std::string& extent : *extents) whole = whole && lines.Take(extent);
   }

@@ -23,6 +23,8 @@ struct DeviceProgram {
   std::string image;                 // what the driver loads: a cubin
 };
 
+// What the file begins with: its form has a number.
+inline constexpr std::string_view kDeviceProgramMark = "assay device program 2";
 // The beginning of the file's name.
 inline constexpr std::string_view kDeviceProgramPrefix = "device.";
 

@@ -55,14 +55,16 @@ unsigned FormatOf(std::string_view pointee) {
 
 // Of assay_signature<void (*)(float const*, int)>().
 constexpr std::string_view kSignature = "void assay_signature<void (*)(";
-constexpr std::string_view kSignatureEnd = ")>()";
+constexpr std::string_view kSignatureEnds[] = {")>()", ") noexcept>()"};
 
 // The text between the last pair of parentheses that stands alone.
 std::optional<std::string_view> ParameterList(std::string_view demangled) {
-  if (demangled.starts_with(kSignature) && demangled.ends_with(kSignatureEnd)) {
+  if (demangled.starts_with(kSignature)) {
     demangled.remove_prefix(kSignature.size());
-    demangled.remove_suffix(kSignatureEnd.size());
-    return demangled;
+    for (const std::string_view end : kSignatureEnds) {
+      if (demangled.ends_with(end)) return demangled.substr(0, demangled.size() - end.size());
+    }
+    return std::nullopt;
   }
   if (!demangled.ends_with(')')) return std::nullopt;
   int depth = 0;

@@ -176,6 +176,9 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   ASSERT_TRUE(both.ok()) << both.status();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_THAT(lines.front(), HasSubstr("not for the emulator"));
+  // Of a mistake in the source the author hears, whatever the node lacks.
+  const absl::Status mistake = keep("__global__ void copy() {\n  no_such();\n}\n").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(mistake)) << mistake;
   EXPECT_FALSE(fs::exists(kernels->LibraryOf(both->provider())));
   // What was kept for fewer targets is compiled again.
   const auto again = keep(
