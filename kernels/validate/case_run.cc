@@ -211,6 +211,7 @@ End CaseRun::FindKernel() {
   const std::vector<DType>& dtypes = entry_->dtypes;
   if (std::find(dtypes.begin(), dtypes.end(), case_.dtype) != dtypes.end()) return std::nullopt;
   std::vector<std::string_view> names;
+  names.reserve(dtypes.size());
   for (const DType t : dtypes) names.push_back(Name(t));
   return Unsupported(Cat(case_.provider, " ", op_->name(), " takes ", Join(names, ", "), " on ",
                          backend, ", not ", Name(case_.dtype)));
@@ -272,7 +273,7 @@ void CaseRun::TakeTiming(const BenchTiming& timing) {
 
 End CaseRun::FindUnwritten() {
   if (HasPoisonPayload(plan().output.dtype)) return std::nullopt;
-  const absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
+  absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
   if (!other.ok()) return EndedBy(other.status(), case_.provider);
   outcome_.unwritten = other->unwritten;
   if (!other->differs) return std::nullopt;

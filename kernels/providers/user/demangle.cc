@@ -37,8 +37,8 @@ class Walk {
   // most.
   double MostTextBytes() const {
     double most = 1;
-    for (double l = 1; l <= levels_; ++l) {
-      most = std::max(most, std::pow(references_ / l + 1, l));
+    for (int l = 1; l <= levels_; ++l) {
+      most = std::max(most, std::pow(references_ / static_cast<double>(l) + 1, l));
     }
     return most * static_cast<double>(symbol_.size());
   }
@@ -90,7 +90,8 @@ class Walk {
 
   const std::string_view symbol_;
   std::size_t at_ = 0;
-  double references_ = 0, levels_ = 1;
+  double references_ = 0;
+  int levels_ = 1;
 };
 
 }  // namespace
