@@ -34,7 +34,7 @@ std::string DeviceProgramFile(std::string_view library, std::string_view archite
 // Whether there is a file for any architecture.
 bool HasDeviceProgram(std::string_view library);
 
-// The bytes of the file. Texts hold no control characters: CheckExpression and the compilers'
+// The bytes of the file. Texts hold no ends of lines: CheckExpression and the compilers'
 // symbols have none.
 std::string ToBytes(const DeviceProgram& program);
 // INVALID_ARGUMENT if the bytes are none of ToBytes.

@@ -169,7 +169,7 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   const auto plain = keep(
       "#include <math.h>\nextern \"C\" __global__ void copy(const float* x, float* y, int count) {"
       "\n  y[0] = x[0] == -INFINITY ? count : 1;\n}\n");
-  EXPECT_TRUE(plain.ok()) << plain.status();
+  ASSERT_TRUE(plain.ok()) << plain.status();
   // With the emulator as well, only one of the two has to take it.
   targets.emulator = true;
   const auto both = keep("#include <mma.h>\n__global__ void copy(const float*, float*, int) {}\n");
@@ -184,14 +184,16 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   const auto again = keep(
       "#include <math.h>\nextern \"C\" __global__ void copy(const float* x, float* y, int count) {"
       "\n  y[0] = x[0] == -INFINITY ? count : 1;\n}\n");
-  if (!options_.compiler.simt_folder.empty()) {
-    ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE(fs::exists(kernels->LibraryOf(again->provider())));
-  }
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->provider(), plain->provider());
+  EXPECT_TRUE(again->has_compile_time());
 
   const absl::Status secret =
       keep("#include \"/etc/passwd\"\n__global__ void copy() {}\n").status();
   EXPECT_TRUE(absl::IsInvalidArgument(secret)) << secret;
+  // It would not compile if it were read, either: the compiler must not have seen its text.
+  EXPECT_THAT(std::string(secret.message()), HasSubstr("Permission denied"));
+  for (const std::string& line : lines) EXPECT_EQ(line.find("root:"), line.npos) << line;
 }
 
 TEST_F(UserKernelsTest, CodeObjectsAreForTheNodesCards) {
