@@ -34,7 +34,7 @@ constexpr OwnOption kOwnOptions[] = {
     {"criterion", "WORD",
      "derived, allclose, ulp, bitwise, legacy; bound with --inputs (default: bitwise with a "
      "digest, else allclose with a tolerance, else ulp with --max-ulp, else bound with --inputs, "
-     "else derived)"},
+     "else bitwise for integers, else derived)"},
     {"accumulations", "K",
      "products that are summed in each element, for the derived rule (default 1)"},
     {"split-k", "N",

@@ -185,7 +185,8 @@ Criterion Comparison::criterion() const {
   if (!expected_digest.empty()) return Criterion::kBitwise;
   if (rule.atol || rule.rtol) return Criterion::kAllClose;
   if (rule.max_ulp) return Criterion::kUlp;
-  return has_operation ? Criterion::kBound : Criterion::kDerived;
+  if (has_operation) return Criterion::kBound;
+  return Info(actual.dtype).is_integer ? Criterion::kBitwise : Criterion::kDerived;
 }
 
 const TensorSpec* Comparison::tensor(std::int64_t number) const {

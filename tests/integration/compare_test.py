@@ -129,6 +129,14 @@ class Compare(unittest.TestCase):
         again = self.daemon.run(*test["repro"].split()[1:])
         self.assertEqual(again.code, 1, "the line repeats it")
 
+    def test_integers_have_no_tolerance(self):
+        for name, values in (("i4", range(6)), ("i4_other", [0, 1, 2, 3, 5, 5])):
+            self.write(name, "<i4", (6,), struct.pack("<6i", *values))
+        same = self.compare("i4", "i4")
+        self.assertEqual((same["criterion"], same["verdict"]), ("bitwise", "PASSED"))
+        other = self.compare("i4_other", "i4")
+        self.assertEqual((other["verdict"], other["first_mismatch"]["index"]), ("FAILED", [4]))
+
     def test_criteria(self):
         self.assertEqual(self.compare("c32", "c64", "--criterion", "bitwise")["verdict"], "PASSED")
         self.assertEqual(self.compare("wrong", "c32", "--criterion", "bitwise")["mismatches"], 1)
@@ -254,7 +262,7 @@ class Compare(unittest.TestCase):
         for bad in "-1", "nan", "inf":
             self.refused(["c32", "c64", "--atol", bad], 2, "atol")
         self.write("int8", "|i1", (4,), bytes(4))
-        self.refused(["int8", "int8"], 2, "criterion", "derived", "int8", "bitwise")
+        self.refused(["int8", "int8", "--criterion", "derived"], 2, "criterion", "derived", "int8", "bitwise")
         self.refused(["int8", "int8", "--max-ulp", "1"], 2, "int8")
         self.refused(["c32", "c64", "--device", "cuda:0"], 2, "cuda:0")
 

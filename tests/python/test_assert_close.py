@@ -80,6 +80,16 @@ def test_words_of_every_kind_arrive(assay, rng, kind, dtype):
         assay.assert_close(words, other, dtype=dtype, criterion="bitwise")
 
 
+@pytest.mark.parametrize("kind", ["i4", "i1", "?"])
+def test_integers_must_be_equal(assay, kind):
+    expected = np.arange(24).reshape(4, 6).astype(kind)
+    assert assay.assert_close(expected.copy(), expected).criterion == "bitwise"
+    wrong = expected.copy()
+    wrong[2, 3] = not wrong[2, 3]
+    with pytest.raises(package.Mismatch, match=r"\[2,3\]"):
+        assay.assert_close(wrong, expected)
+
+
 def test_nan_never_passes(assay, rng):
     a, b = product(rng)
     wrong = a @ b

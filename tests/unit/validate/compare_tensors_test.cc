@@ -491,13 +491,21 @@ TEST_F(CompareTensors, SizesThatDisagreeWithTheHeaderAreRefused) {
   EXPECT_FALSE((*comparison)->Add(INT64_MAX, "x").ok());
 }
 
+TEST_F(CompareTensors, IntegersMustBeEqual) {
+  Two(DType::kI32, {1, -7, 2147483647}, DType::kI32, {1, -7, 2147483647});
+  EXPECT_EQ(c_.criterion(), Criterion::kBitwise);
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+  Two(DType::kI32, {1, -7, 2147483646}, DType::kI32, {1, -7, 2147483647});
+  EXPECT_EQ(Done().verdict, Verdict::kFailed);
+}
+
 TEST_F(CompareTensors, WhatACriterionCannotJudgeIsSaid) {
   const auto refused = [&](DType dtype, Criterion criterion) {
     Two(dtype, {1}, dtype, {1});
     c_.rule.criterion = criterion;
     return Refusal();
   };
-  EXPECT_THAT(refused(DType::kI8, Criterion::kUnspecified), HasSubstr("criterion: derived"));
+  EXPECT_THAT(refused(DType::kI8, Criterion::kDerived), HasSubstr("criterion: derived"));
   EXPECT_THAT(refused(DType::kI32, Criterion::kDerived), HasSubstr("bitwise"));
   c_.rule.max_ulp = 1;
   EXPECT_THAT(refused(DType::kI8, Criterion::kUlp), HasSubstr("int8"));
