@@ -123,6 +123,7 @@ struct CaseOutcome {
   std::vector<Slice> slices;
   std::optional<Precision> precision;
   std::vector<std::string> loaded_libraries;  // by a kernel in a process of its own
+  std::optional<std::uint64_t> seed;          // of the data that the verdict is of
 };
 
 }  // namespace assay

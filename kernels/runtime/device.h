@@ -46,7 +46,7 @@ struct FillSpec {
   Pattern pattern;
   std::uint64_t seed = 1;
   std::uint32_t tensor_id = 0;  // Philox counter word 2: operands differ
-  std::uint32_t epoch = 0;      // Philox counter word 3: repeats differ
+  std::uint32_t epoch = 0;      // Philox counter word 3
 };
 
 // The digests of a tensor, two 64-bit sums each; see kernels/numerics/digest.h.

@@ -15,12 +15,12 @@ namespace assay {
 
 class CaseRun::Draws final : public TimedLaunches {
  public:
-  explicit Draws(CaseRun& run) : run_(run) {
+  explicit Draws(CaseRun& run) : run_(run), rotation_(run.launcher_.seed()) {
     if (run_.only_timed() || !run_.outcome_.compare) return;
     TensorDigest judged;
     std::copy_n(run_.outcome_.compare->digest_raw, 2, judged.raw);
     std::copy_n(run_.outcome_.compare->digest_canonical, 2, judged.canonical);
-    if (run_.outcome_.verdict == Verdict::kPassed) rotation_.Know(0, judged);
+    if (run_.outcome_.verdict == Verdict::kPassed) rotation_.Know(run_.launcher_.seed(), judged);
   }
 
   absl::Status Before() override {
@@ -72,7 +72,11 @@ class CaseRun::Draws final : public TimedLaunches {
     if (End end = run_.VerifyHere()) return EndWith(std::move(*end));
     if (End end = run_.GiveVerdict()) return EndWith(std::move(*end));
     if (run_.timed()) run_.clock_.Enter(Phase::kBench);
+    const std::string of_draw =
+        Cat("; on data that the kernel could not foresee (--seed ", rotation_.seed(), ")");
+    const bool own = rotation_.seed() == run_.case_.seed.value_or(1);
     if (outcome.verdict == Verdict::kFailed || outcome.verdict == Verdict::kError) {
+      if (!own) outcome.findings.front().message += of_draw;
       wrong_ = true;
       return Over();
     }
@@ -81,7 +85,7 @@ class CaseRun::Draws final : public TimedLaunches {
     // A doubt about data that the kernel could not foresee is one about the kernel.
     if (doubts.empty() && outcome.verdict == Verdict::kInconclusive) {
       doubts = outcome.findings;
-      for (Finding& f : doubts) f.message += "; on data that the kernel could not foresee";
+      for (Finding& f : doubts) f.message += of_draw;
     }
     run_.doubts_ = std::move(doubts);
     outcome.verdict = verdict;
@@ -106,7 +110,7 @@ End CaseRun::VerifyHere() {
 
 End CaseRun::ReturnToOwnDraw() {
   host_.reset();
-  if (End end = launcher_.Draw(0)) return end;
+  if (End end = launcher_.Draw(case_.seed.value_or(1))) return end;
   const absl::StatusOr<double> last = launcher_.Launch(Poison::kFirst);
   if (!last.ok()) return EndedBy(last.status(), case_.provider);
   // The first launch has paid for what a first one pays for.

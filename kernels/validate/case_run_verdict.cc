@@ -16,7 +16,7 @@
 namespace assay {
 
 const RegeneratedInputs& CaseRun::Host() {
-  if (!host_) host_.emplace(plan(), case_.seed.value_or(1), launcher_.epoch());
+  if (!host_) host_.emplace(plan(), launcher_.seed());
   return *host_;
 }
 

@@ -7,6 +7,7 @@
 namespace assay {
 namespace {
 
+constexpr std::uint64_t kLargestSeed = (std::uint64_t{1} << 52) - 1;  // exact in JSON's numbers
 constexpr int kFreshEvery = 2;  // launches that may be on an unseen draw, on average
 constexpr int kMostFresh = 10;  // each is judged in full
 constexpr int kAlwaysJudged = 24;
@@ -29,34 +30,35 @@ constexpr double kFastTenth = 0.1;
 
 }  // namespace
 
-DrawRotation::DrawRotation(std::uint64_t order) : random_(order), epochs_{0} {
-  // The case's own draw, 0, is the last.
-  for (std::size_t i = 0; i + 1 < kDraws; ++i) known_draws_[i] = NewEpoch();
+DrawRotation::DrawRotation(std::uint64_t own, std::uint64_t order) : random_(order), seeds_{own} {
+  for (std::size_t i = 0; i + 1 < kDraws; ++i) known_draws_[i] = NewSeed();
+  known_draws_.back() = own;
 }
 
-std::uint32_t DrawRotation::NewEpoch() {
+std::uint64_t DrawRotation::NewSeed() {
   std::random_device secret;
+  std::uniform_int_distribution<std::uint64_t> any(0, kLargestSeed);
   while (true) {
-    const auto epoch = static_cast<std::uint32_t>(secret());
-    if (epochs_.insert(epoch).second) return epoch;
+    const std::uint64_t seed = any(secret);
+    if (seeds_.insert(seed).second) return seed;
   }
 }
 
-std::uint32_t DrawRotation::Next() {
+std::uint64_t DrawRotation::Next() {
   const auto launch = static_cast<std::size_t>(launches_++);
   unseen_now_ = fresh_ < kMostFresh && launches_ > kWarmUp && quiet_.size() >= kQuiet &&
                 std::uniform_int_distribution<int>(1, kFreshEvery)(random_) == 1;
   if (unseen_now_) {
     ++fresh_;
-    return epoch_ = NewEpoch();
+    return seed_ = NewSeed();
   }
-  if (launch < kDraws) return epoch_ = known_draws_[launch];
-  return epoch_ = known_draws_[std::uniform_int_distribution<std::size_t>(0, kDraws - 1)(random_)];
+  if (launch < kDraws) return seed_ = known_draws_[launch];
+  return seed_ = known_draws_[std::uniform_int_distribution<std::size_t>(0, kDraws - 1)(random_)];
 }
 
 DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double seconds) {
   output_ = output;
-  ++seen_[epoch_];
+  ++seen_[seed_];
   if (unseen_now_) {
     unseen_.push_back(seconds);
     before_.insert(before_.end(), quiet_.end() - kQuiet, quiet_.end());
@@ -68,16 +70,16 @@ DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double secon
   const auto among = [&](const std::vector<TensorDigest>& digests) {
     return std::find(digests.begin(), digests.end(), output) != digests.end();
   };
-  if (among(known_[epoch_])) return Output::kKnown;
-  for (const auto& [epoch, digests] : known_) {
-    if (epoch != epoch_ && among(digests)) return Output::kOther;
+  if (among(known_[seed_])) return Output::kKnown;
+  for (const auto& [seed, digests] : known_) {
+    if (seed != seed_ && among(digests)) return Output::kOther;
   }
   return Output::kNew;
 }
 
 bool DrawRotation::MustJudge() {
   ++varying_;
-  const bool must = seen_[epoch_] == 1 || judged_ < kAlwaysJudged ||
+  const bool must = seen_[seed_] == 1 || judged_ < kAlwaysJudged ||
                     std::uniform_int_distribution<int>(1, kJudgeEvery)(random_) == 1;
   if (must) ++judged_;
   return must;

@@ -1,9 +1,9 @@
 // Chooses the data of each launch of a kernel that is not trusted, and tells what its outputs and
 // times say.
 //
-// A draw is data of the case's pattern. Its epoch (FillSpec::epoch) chooses it. The case's own draw
-// has epoch 0, which everybody knows. Every other epoch is a secret of 32 random bits, so that no
-// kernel can compute a result before it has the data.
+// A draw is data of the case's pattern, of a seed. The case's own seed everybody knows. Every other
+// one is a secret of 52 random bits, so that no kernel can compute a result before it has the data.
+// A result names the seed that it is of, and that seed repeats it.
 //
 // Most launches get one of three known draws: the case's own and two secret ones, in random order.
 // Now and then a launch gets an unseen draw: a new secret one, which no other launch gets. If a
@@ -33,13 +33,14 @@ inline constexpr std::size_t kDraws = 3;  // known ones
 
 class DrawRotation {
  public:
-  // `order` decides which draw comes when. The secret epochs do not depend on it.
-  explicit DrawRotation(std::uint64_t order = std::random_device{}());
+  // `own` is the case's seed. `order` decides which draw comes when. The secret seeds do not depend
+  // on it.
+  explicit DrawRotation(std::uint64_t own, std::uint64_t order = std::random_device{}());
 
-  // Chooses the draw of the next launch and returns its epoch. The first launches get each known
+  // Chooses the draw of the next launch and returns its seed. The first launches get each known
   // draw once. The case's own draw is the last of them.
-  std::uint32_t Next();
-  std::uint32_t epoch() const { return epoch_; }
+  std::uint64_t Next();
+  std::uint64_t seed() const { return seed_; }
   bool unseen() const { return unseen_now_; }
 
   enum class Output {
@@ -50,10 +51,10 @@ class DrawRotation {
   // Takes the output of the launch on that draw.
   Output Take(const TensorDigest& output, double seconds);
   // This output of this draw was judged right elsewhere.
-  void Know(std::uint32_t epoch, const TensorDigest& output) { known_[epoch].push_back(output); }
+  void Know(std::uint64_t seed, const TensorDigest& output) { known_[seed].push_back(output); }
   // The output that was taken last is right.
   void Accept() {
-    known_[epoch_].push_back(output_);
+    known_[seed_].push_back(output_);
     quiet_.clear();  // judging is work that shows in the next launch
   }
 
@@ -73,20 +74,20 @@ class DrawRotation {
   std::optional<double> SlowOnUnseen() const;
 
  private:
-  std::uint32_t NewEpoch();
+  std::uint64_t NewSeed();
 
   std::mt19937_64 random_;
-  std::set<std::uint32_t> epochs_;                   // all that were ever chosen
-  std::array<std::uint32_t, kDraws> known_draws_{};  // their epochs
-  std::uint32_t epoch_ = 0;                          // of the launch chosen last
+  std::set<std::uint64_t> seeds_;                    // all that were ever chosen
+  std::array<std::uint64_t, kDraws> known_draws_{};  // their seeds
+  std::uint64_t seed_ = 0;                           // of the launch chosen last
   bool unseen_now_ = false;                          // whether that launch is on an unseen draw
   int fresh_ = 0;                                    // unseen draws that were given out
   int launches_ = 0;
   int varying_ = 0;
   int judged_ = 0;
   TensorDigest output_;
-  std::map<std::uint32_t, std::vector<TensorDigest>> known_;
-  std::map<std::uint32_t, int> seen_;  // launches on each draw
+  std::map<std::uint64_t, std::vector<TensorDigest>> known_;
+  std::map<std::uint64_t, int> seen_;  // launches on each draw
   // Seconds of the launches on known draws since an output was judged. Only if there are at least
   // two, an unseen draw may follow: so no judging disturbs the three launches that are compared.
   std::vector<double> quiet_;

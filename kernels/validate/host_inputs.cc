@@ -50,7 +50,7 @@ void RegeneratedInputs::Draw(int operand, std::int64_t begin, std::int64_t count
   constexpr std::int64_t kGrain = std::int64_t{1} << 13;
   const Operand& o = plan_.inputs[static_cast<std::size_t>(operand)];
   const auto draw = [&](std::int64_t from, std::int64_t to) {
-    Generator generator(o.pattern, seed_, static_cast<std::uint32_t>(operand), epoch_,
+    Generator generator(o.pattern, seed_, static_cast<std::uint32_t>(operand), /*epoch=*/0,
                         o.extents.rows, o.extents.cols, o.dtype);
     (fused ? DrawFused : DrawPlain)(generator, begin + from, to - from, out + from);
   };

@@ -21,9 +21,7 @@ class RegeneratedInputs final : public HostInputs {
   // Elements of the largest operand that is kept: 8 MiB.
   static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;
 
-  // `epoch`: FillSpec::epoch.
-  RegeneratedInputs(const Plan& plan, std::uint64_t seed, std::uint32_t epoch = 0)
-      : plan_(plan), seed_(seed), epoch_(epoch) {}
+  RegeneratedInputs(const Plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
 
   void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override;
 
@@ -38,7 +36,6 @@ class RegeneratedInputs final : public HostInputs {
 
   const Plan& plan_;
   std::uint64_t seed_;
-  std::uint32_t epoch_;
   mutable std::vector<Kept> kept_;  // an entry an operand
 };
 

@@ -89,8 +89,7 @@ absl::StatusOr<double*> Launcher::AllocateDoubles(std::int64_t count) {
 End Launcher::EnqueueFills() {
   clock_.Enter(Phase::kFill);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const FillSpec spec{plan_->inputs[i].pattern, case_.seed.value_or(1),
-                        static_cast<std::uint32_t>(i), epoch_};
+    const FillSpec spec{plan_->inputs[i].pattern, seed_, static_cast<std::uint32_t>(i)};
     absl::Status status = device_.Fill(spec, inputs_[i]);
     if (status.ok()) status = device_.GuardPadding(inputs_[i]);
     if (!status.ok()) return EndedBy(status, plan_->inputs[i].name);

@@ -39,7 +39,7 @@ class Launcher {
  public:
   // All must outlive the launcher.
   Launcher(const Case& c, Device& device, PhaseClock& clock)
-      : case_(c), device_(device), clock_(clock) {}
+      : case_(c), device_(device), clock_(clock), seed_(c.seed.value_or(1)) {}
 
   // Resets the arena to the first `kept` blocks, which are others', has the kernel made, allocates
   // operands and, unless checksums verify, reference buffers. `plan` must outlive the launcher;
@@ -48,12 +48,12 @@ class Launcher {
 
   // Fills the inputs and remembers their fingerprint.
   End Fill();
-  // Fills the inputs with another draw of the same pattern. All that follows is of this draw.
-  End Draw(std::uint32_t epoch) {
-    epoch_ = epoch;
+  // Fills the inputs with the same pattern's data of another seed. All that follows is of these.
+  End Draw(std::uint64_t seed) {
+    seed_ = seed;
     return Fill();
   }
-  std::uint32_t epoch() const { return epoch_; }
+  std::uint64_t seed() const { return seed_; }  // of the inputs
   // Its two halves, for several cases whose inputs are filled, and read, together.
   End EnqueueFills();
   void Filled(const Fingerprint& inputs) { filled_ = inputs; }
@@ -121,7 +121,7 @@ class Launcher {
   int recorded_launches_ = 0;
   double enqueue_seconds_ = 0;
   std::vector<TensorView> inputs_;
-  std::uint32_t epoch_ = 0;
+  std::uint64_t seed_;
   Fingerprint filled_;  // of the inputs
   TensorView output_;
   ReferenceBuffers reference_;

@@ -410,7 +410,9 @@ v1::CaseSpec ToProtoResolved(const Case& c) {
   return spec;
 }
 
-v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_view device) {
+v1::CaseResult ToResult(const Case& asked, const CaseOutcome& outcome, std::string_view device) {
+  Case c = asked;
+  if (outcome.seed) c.seed = outcome.seed;  // the one that repeats it
   v1::CaseResult result;
   *result.mutable_spec() = ToProto(c);
   result.set_name(c.name.empty() ? DefaultName(c) : c.name);

@@ -119,6 +119,23 @@ class UserKernelTest(unittest.TestCase):
         self.assertEqual(case["verdict"], "FAILED")
         self.assertIn(case["findings"][0]["reason"], ("bound", "exact"))
 
+    def test_what_is_wrong_on_secret_data_alone_can_be_repeated(self):
+        right = self.run_kernel(self.write("right.c", self.source), "--slice", "a[0,0:1]", "--format", "json")
+        first = self.verdict(right)["slices"][0]["bits"][0]
+        known = f"if (*(const uint32_t*)l->inputs[0] != {first}u) return ASSAY_OK;"
+        wrong = self.source.replace("const sizes* s = state;", f"const sizes* s = state; {known}")
+        path = self.write("knows_one_draw.c", wrong)
+        result = self.run_kernel(path, "--probes=false", "--format", "json")
+        case = self.verdict(result)
+        self.assertEqual(case["verdict"], "FAILED", result)
+        self.assertNotEqual(case["seed"], 1, "the case's own draw is right")
+        self.assertIn(f"could not foresee (--seed {case['seed']})", case["findings"][0]["message"])
+        repro = shlex.split(case["repro"])
+        self.assertEqual(repro[repro.index("--seed") + 1], str(case["seed"]))
+        again = self.verdict(self.daemon.run(*repro[1:], "--format", "json"))
+        self.assertEqual((again["verdict"], again["seed"]), ("FAILED", case["seed"]))
+        self.assertNotIn("foresee", again["findings"][0]["message"], "now it is the case's own draw")
+
     def test_crash_is_an_error_and_quarantines_nothing(self):
         crash = self.source.replace("const sizes* s = state;", "const sizes* s = state; *(volatile int*)0 = 1;")
         path = self.write("crash.c", crash)

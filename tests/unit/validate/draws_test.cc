@@ -12,6 +12,8 @@
 namespace assay {
 namespace {
 
+constexpr std::uint64_t kOwn = 5;  // the case's seed
+
 TensorDigest DigestFor(std::uint64_t n) {
   TensorDigest digest;
   digest.raw[0] = n;
@@ -20,18 +22,18 @@ TensorDigest DigestFor(std::uint64_t n) {
 
 // The draws of 200 launches, each right: by number, in the order in which they first came.
 std::vector<std::size_t> DrawsInOrder(DrawRotation& rotation) {
-  std::map<std::uint32_t, std::size_t> numbers;
+  std::map<std::uint64_t, std::size_t> numbers;
   std::vector<std::size_t> draws;
   for (int i = 0; i < 200; ++i) {
-    const std::uint32_t epoch = rotation.Next();
-    draws.push_back(numbers.emplace(epoch, numbers.size()).first->second);
-    if (rotation.Take(DigestFor(epoch), 1) != DrawRotation::Output::kKnown) rotation.Accept();
+    const std::uint64_t seed = rotation.Next();
+    draws.push_back(numbers.emplace(seed, numbers.size()).first->second);
+    if (rotation.Take(DigestFor(seed), 1) != DrawRotation::Output::kKnown) rotation.Accept();
   }
   return draws;
 }
 
 TEST(DrawRotation, GivesThreeKnownDrawsAndUnseenOnesInRandomOrder) {
-  DrawRotation one(1), two(2);
+  DrawRotation one(kOwn, 1), two(kOwn, 2);
   const std::vector<std::size_t> draws = DrawsInOrder(one);
   EXPECT_NE(draws, DrawsInOrder(two));
   int unseen = 0;
@@ -47,26 +49,27 @@ TEST(DrawRotation, GivesThreeKnownDrawsAndUnseenOnesInRandomOrder) {
   EXPECT_TRUE(one.EnoughUnseen());
 }
 
-TEST(DrawRotation, HasNoEpochThatAKernelCouldForeseeButTheCasesOwn) {
-  // The same order: the epochs are secret all the same.
-  DrawRotation one(1), two(1);
-  std::set<std::uint32_t> of_one, of_two, both;
+TEST(DrawRotation, HasNoSeedThatAKernelCouldForeseeButTheCasesOwn) {
+  // The same order: the seeds are secret all the same.
+  DrawRotation one(kOwn, 1), two(kOwn, 1);
+  std::set<std::uint64_t> of_one, of_two, both;
   for (int i = 0; i < 100; ++i) {
     of_one.insert(one.Next());
     of_two.insert(two.Next());
     one.Take(DigestFor(1), 1);
     two.Take(DigestFor(1), 1);
   }
-  EXPECT_TRUE(of_one.contains(0));
+  EXPECT_TRUE(of_one.contains(kOwn));
+  EXPECT_LT(*of_one.rbegin(), std::uint64_t{1} << 53) << "a number of JSON's";
   std::set_intersection(of_one.begin(), of_one.end(), of_two.begin(), of_two.end(),
                         std::inserter(both, both.end()));
-  // By chance, another one is in both once in 25 million runs.
-  EXPECT_EQ(both, std::set<std::uint32_t>{0});
-  EXPECT_NE(DrawRotation(1).Next(), 0U) << "the first launch is on a secret draw";
+  // By chance, another one is in both once in ten million million runs.
+  EXPECT_EQ(both, std::set<std::uint64_t>{kOwn});
+  EXPECT_NE(DrawRotation(kOwn, 1).Next(), kOwn) << "the first launch is on a secret draw";
 }
 
 TEST(DrawRotation, KnowsWhatWasJudgedAndForWhichDraw) {
-  DrawRotation rotation(1);
+  DrawRotation rotation(kOwn, 1);
   rotation.Know(7, DigestFor(7));
   rotation.Next();
   EXPECT_EQ(rotation.Take(DigestFor(100), 1), DrawRotation::Output::kNew);
@@ -79,7 +82,7 @@ TEST(DrawRotation, KnowsWhatWasJudgedAndForWhichDraw) {
 }
 
 TEST(DrawRotation, JudgesTheFirstOfManyOutputsAlwaysAndLaterOnesSometimes) {
-  DrawRotation rotation(1);
+  DrawRotation rotation(kOwn, 1);
   int judged = 0;
   for (int i = 0; i < 1000; ++i) {
     rotation.Next();
@@ -99,11 +102,11 @@ TEST(DrawRotation, JudgesTheFirstOfManyOutputsAlwaysAndLaterOnesSometimes) {
 // `unseen` and `seen`: seconds of a launch, by its number.
 template <class Unseen, class Seen>
 std::optional<double> Slowness(Unseen unseen, Seen seen) {
-  DrawRotation rotation(3);
+  DrawRotation rotation(kOwn, 3);
   for (int i = 0; i < 200; ++i) {
     rotation.Next();
     const bool fresh = rotation.unseen();
-    rotation.Take(DigestFor(rotation.epoch()), fresh ? unseen(i) : seen(i));
+    rotation.Take(DigestFor(rotation.seed()), fresh ? unseen(i) : seen(i));
     if (fresh) rotation.Accept();
   }
   return rotation.SlowOnUnseen();
