@@ -13,13 +13,12 @@
 
 #include "absl/status/status.h"
 #include "kernels/text/cat.h"
+#include "server/metrics/http_connection.h"
 
 namespace assay::server {
 namespace {
 
 constexpr std::size_t kThreads = 4;
-constexpr int kReadSeconds = 1;
-constexpr int kWriteSeconds = 5;
 constexpr std::size_t kRequestBytes = 8192;
 
 // Threads with a bounded queue. While it is full, the port accepts no connection. So connections
@@ -52,17 +51,28 @@ class BoundedPool final : public httplib::ThreadPool {
   int waiting_ = 0;  // connections that no thread serves yet
 };
 
+// The library's server over connections whose time is limited.
+class HttpServer final : public httplib::Server {
+ public:
+  // Every connection speaks TLS from now on.
+  void UseTls(std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context) { tls_ = std::move(context); }
+
+ private:
+  bool process_and_close_socket(int socket) override {
+    HttpConnection connection(socket, tls_.get());
+    bool closed = false;
+    return process_request(
+        connection, /*close_connection=*/true, closed,
+        [&connection](httplib::Request& request) { request.ssl = connection.tls(); });
+  }
+
+  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> tls_{nullptr, SSL_CTX_free};
+};
+
 class Server final : public MetricsServer {
  public:
   Server(Metrics& metrics, MetricsServerOptions options)
-      : metrics_(metrics), options_(std::move(options)) {
-    if (options_.setup_tls) {
-      http_ = std::make_unique<httplib::SSLServer>(
-          [this](SSL_CTX& context) { return options_.setup_tls(&context); });
-    } else {
-      http_ = std::make_unique<httplib::Server>();
-    }
-  }
+      : metrics_(metrics), options_(std::move(options)) {}
 
   ~Server() override {
     http_->stop();
@@ -70,7 +80,14 @@ class Server final : public MetricsServer {
   }
 
   absl::Status Start() {
-    if (!http_->is_valid()) return absl::UnavailableError("cannot set up TLS");
+    if (options_.setup_tls) {
+      std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()),
+                                                           SSL_CTX_free);
+      if (context == nullptr || !options_.setup_tls(context.get())) {
+        return absl::UnavailableError("cannot set up TLS");
+      }
+      http_->UseTls(std::move(context));
+    }
     http_->new_task_queue = [] { return new BoundedPool; };
     // Without SO_REUSEPORT, which the library would set. A second daemon on the port must get an
     // error and not half of the scrapes.
@@ -78,10 +95,6 @@ class Server final : public MetricsServer {
       const int on = 1;
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     });
-    http_->set_keep_alive_max_count(1);
-    http_->set_keep_alive_timeout(kReadSeconds);
-    http_->set_read_timeout(kReadSeconds);
-    http_->set_write_timeout(kWriteSeconds);
     http_->set_payload_max_length(kRequestBytes);
     http_->Get("/metrics", [this](const httplib::Request& request, httplib::Response& response) {
       if (!Admit("GET /metrics", request, response)) return;
@@ -133,7 +146,7 @@ class Server final : public MetricsServer {
 
   Metrics& metrics_;
   const MetricsServerOptions options_;
-  std::unique_ptr<httplib::Server> http_;
+  const std::unique_ptr<HttpServer> http_ = std::make_unique<HttpServer>();
   int port_ = 0;
   std::thread thread_;
 };

@@ -1,8 +1,8 @@
 // The metrics port: it serves GET /metrics over HTTP or HTTPS, for scrapers, GET /healthz for load
 // balancers (200 or 503), and GET /health for people. /healthz is open to everybody.
 //
-// It has a few threads of its own, one connection for each request, and short time limits. A slow
-// or dead scraper holds one thread for seconds and nothing else.
+// It has a few threads of its own, one connection for each request, and a limit of each
+// connection's whole time. A slow or dead scraper holds one thread for seconds and nothing else.
 #ifndef ASSAY_SERVER_METRICS_HTTP_SERVER_H_
 #define ASSAY_SERVER_METRICS_HTTP_SERVER_H_
 

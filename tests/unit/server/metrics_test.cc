@@ -584,6 +584,17 @@ TEST_F(MetricsTest, PromtoolFindsNothing) {
   EXPECT_EQ(said, "");
 }
 
+// A socket that is connected to a port of this machine, or is about to be (SOCK_NONBLOCK).
+int ConnectTo(int port, int flags = 0) {
+  const int fd = socket(AF_INET, SOCK_STREAM | flags, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(static_cast<std::uint16_t>(port));
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at);
+  return fd;
+}
+
 TEST_F(MetricsTest, ThePortServesMetricsAndHealth) {
   bool healthy = true;
   MetricsServerOptions options;
@@ -641,21 +652,54 @@ TEST_F(MetricsTest, ScrapersThatSayNothingDoNotStopTheOthers) {
   auto server = StartMetricsServer(*metrics_, {});
   ASSERT_TRUE(server.ok()) << server.status();
   std::vector<int> silent;
-  for (int i = 0; i < 8; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>((*server)->port()));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-    silent.push_back(fd);
-  }
+  for (int i = 0; i < 8; ++i) silent.push_back(ConnectTo((*server)->port()));
   httplib::Client client("127.0.0.1", (*server)->port());
   client.set_read_timeout(30);
   const auto metrics = client.Get("/metrics");
   ASSERT_TRUE(metrics) << "blocked by silent connections";
   EXPECT_EQ(metrics->status, 200);
   for (const int fd : silent) close(fd);
+}
+
+// A byte now and then is no silence: without a limit of the whole, each of them holds a thread for
+// as long as it likes.
+TEST_F(MetricsTest, RequestsThatComeByteByByteDoNotStopTheOthers) {
+  auto server = StartMetricsServer(*metrics_, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<int> slow;
+  for (int i = 0; i < 8; ++i) slow.push_back(ConnectTo((*server)->port()));
+  std::jthread drip([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const int fd : slow) send(fd, "G", 1, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  httplib::Client client("127.0.0.1", (*server)->port());
+  client.set_read_timeout(60);
+  const auto metrics = client.Get("/metrics");
+  ASSERT_TRUE(metrics) << "blocked by requests that never end";
+  EXPECT_EQ(metrics->status, 200);
+  drip.request_stop();
+  drip.join();
+  for (const int fd : slow) close(fd);
+}
+
+// The library limits a body whose length is stated, and no other.
+TEST_F(MetricsTest, ABodyWithoutALengthIsNotTaken) {
+  auto server = StartMetricsServer(*metrics_, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int fd = ConnectTo((*server)->port());
+  const std::string head = "POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  ASSERT_EQ(send(fd, head.data(), head.size(), MSG_NOSIGNAL), static_cast<ssize_t>(head.size()));
+  const std::string chunk = "4000\r\n" + std::string(0x4000, 'x') + "\r\n";
+  std::size_t taken = 0;
+  while (taken < std::size_t{64} << 20) {  // more than all buffers between hold
+    const ssize_t sent = send(fd, chunk.data(), chunk.size(), MSG_NOSIGNAL);
+    if (sent <= 0) break;
+    taken += static_cast<std::size_t>(sent);
+  }
+  EXPECT_LT(taken, std::size_t{64} << 20);
+  close(fd);
 }
 
 // A connection that no thread serves yet waits outside of the daemon once too many do.
@@ -670,12 +714,7 @@ TEST_F(MetricsTest, ConnectionsThatSayNothingDoNotTakeTheDescriptors) {
   const auto before = open_files();
   std::vector<int> silent;
   for (int i = 0; i < kClients; ++i) {
-    silent.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>((*server)->port()));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connect(silent.back(), reinterpret_cast<sockaddr*>(&at), sizeof at);
+    silent.push_back(ConnectTo((*server)->port(), SOCK_NONBLOCK));
   }
   auto most = open_files();
   for (int i = 0; i < 50; ++i) {
