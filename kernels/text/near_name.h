@@ -30,12 +30,15 @@ inline std::size_t EditDistance(std::string_view from, std::string_view to) {
   return last[to.size()];
 }
 
-// The nearest known name, if at most max(1, word.size() / 3) edits lead to it. Otherwise empty.
+// The nearest known name, if at most max(1, word.size() / 3) edits lead to it. Otherwise empty. As
+// many edits as the lengths differ by are needed at least, so a long word costs nothing.
 inline std::string_view NearestName(std::string_view word,
                                     std::span<const std::string_view> known) {
   std::string_view nearest;
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view name : known) {
+    const std::size_t longer = std::max(word.size(), name.size());
+    if (longer - std::min(word.size(), name.size()) >= best) continue;
     const std::size_t distance = EditDistance(word, name);
     if (distance < best) {
       best = distance;

@@ -158,6 +158,7 @@ void Access::LookNow() {
   {
     const std::lock_guard lock(mutex_);
     looked_ = {};
+    refused_stamp_.clear();
   }
   Current();
 }
@@ -169,12 +170,13 @@ std::shared_ptr<const Roles> Access::Current() {
   looked_ = now;
   std::string stamp = FileStamp({path_});
   if (stamp == stamp_) return roles_;
-  stamp_ = std::move(stamp);
   absl::StatusOr<Roles> read = ReadRolesFile(path_);
   if (read.ok()) {
+    stamp_ = std::move(stamp);
     roles_ = std::make_shared<const Roles>(*std::move(read));
     Log(LogLevel::kInfo, "roles.reloaded", {{"file", path_}});
-  } else {
+  } else if (stamp != refused_stamp_) {  // the same file is tried again, and told of once
+    refused_stamp_ = std::move(stamp);
     Log(LogLevel::kError, "roles.reload_refused",
         {{"reason", std::string(read.status().message())}, {"using", "the roles before"}});
   }

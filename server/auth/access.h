@@ -108,8 +108,9 @@ class Access {
   LogRateLimit refusals_{/*rate=*/5, /*burst=*/20};
 
   std::mutex mutex_;
-  std::shared_ptr<const Roles> roles_;              // mutex_
-  std::string stamp_;                               // mutex_; of the file when it was last read
+  std::shared_ptr<const Roles> roles_;  // mutex_
+  std::string stamp_;                   // mutex_; of the file when roles_ was read from it
+  std::string refused_stamp_;           // mutex_; of the file when it was refused
   std::chrono::steady_clock::time_point looked_{};  // mutex_
   // By descriptor; some are closed. gRPC closes a descriptor only once no call of its connection is
   // left, so that no call can have the user of a later connection.

@@ -175,6 +175,7 @@ void CertificateStore::LookNow() {
   {
     const std::lock_guard lock(mutex_);
     looked_ = {};
+    refused_stamp_.clear();
   }
   Current();
 }
@@ -188,13 +189,14 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   std::string stamp = StampOf(files_);
   if (stamp == stamp_) return current_;
   absl::StatusOr<TlsMaterial> material = ReadMaterial(files_);
-  stamp_ = std::move(stamp);
   if (material.ok()) {
+    stamp_ = std::move(stamp);
     current_ = std::make_shared<const TlsMaterial>(*std::move(material));
     warned_ = {};
     Log(LogLevel::kInfo, "tls.reloaded", {{"cert", files_.cert}});
     if (listener_) listener_(*current_);
-  } else {
+  } else if (stamp != refused_stamp_) {  // the same files are tried again, and told of once
+    refused_stamp_ = std::move(stamp);
     Log(LogLevel::kError, "tls.reload_refused",
         {{"reason", std::string(material.status().message())}, {"using", "the set before"}});
   }

@@ -99,7 +99,8 @@ class CertificateStore {
   const TlsFiles files_;
   std::mutex mutex_;
   std::shared_ptr<const TlsMaterial> current_;
-  std::string stamp_;  // of the files when they were last read
+  std::string stamp_;          // of the files when current_ was read from them
+  std::string refused_stamp_;  // of the files when they were refused
   std::chrono::steady_clock::time_point looked_{};
   std::vector<std::shared_ptr<const TlsMaterial>> given_;  // to each port
   std::vector<std::shared_ptr<void>> kept_;                // by mutex_

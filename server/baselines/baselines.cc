@@ -44,6 +44,13 @@ absl::Status Refuse(std::string_view field, std::string message) {
   return BadRequestError({{std::string(field), std::move(message)}});
 }
 
+// Of times that a caller has; `field` is where the request has them.
+absl::Status CheckSize(std::string_view field, const v1::Baseline& given) {
+  if (given.results_size() <= kMostResults) return absl::OkStatus();
+  return Refuse(Cat(field, ".results"),
+                Cat("may hold at most ", kMostResults, " cases, got ", given.results_size()));
+}
+
 std::string StateWord(v1::JobState state) {
   switch (state) {
     case v1::JOB_STATE_QUEUED:
@@ -133,10 +140,7 @@ absl::StatusOr<v1::Baseline> Baselines::OfJob(std::string_view name) {
 
 // Times that a caller has, as they are kept.
 absl::StatusOr<v1::Baseline> Baselines::OfCaller(const v1::Baseline& given) {
-  if (given.results_size() > kMostResults) {
-    return Refuse("baseline.results",
-                  Cat("may hold at most ", kMostResults, " cases, got ", given.results_size()));
-  }
+  if (absl::Status s = CheckSize("baseline", given); !s.ok()) return s;
   v1::Baseline baseline = Sorted(given);
   if (baseline.results().empty()) {
     return absl::FailedPreconditionError(Cat("what is given", kNoTimeCounts));
@@ -195,6 +199,7 @@ absl::StatusOr<v1::Baseline> Baselines::Resolve(std::string_view field,
                                                 const v1::BaselineSource& source) {
   switch (source.source_case()) {
     case v1::BaselineSource::kInline:
+      if (absl::Status s = CheckSize(Cat(field, ".inline"), source.inline_()); !s.ok()) return s;
       return Sorted(source.inline_());
     case v1::BaselineSource::kName:
       if (source.name().starts_with("jobs/")) {

@@ -63,7 +63,7 @@ Measure CgroupMeasure() {
 
 class ThreadContainment final : public Containment {
  public:
-  explicit ThreadContainment(const ContainmentOptions& options) : limits_(LimitsHere()) {
+  ThreadContainment() : limits_(LimitsHere()) {
     absl::StatusOr<std::unique_ptr<WorkFolder>> folder = WorkFolder::Make();
     if (folder.ok()) {
       folder_ = *std::move(folder);
@@ -71,6 +71,10 @@ class ThreadContainment final : public Containment {
     } else {
       no_folder_ = std::string(folder.status().message());
     }
+  }
+
+  // Starts the threads. std::system_error if there can be no more of them.
+  void Begin(const ContainmentOptions& options) {
     thread_ = std::thread([this, &options] { Loop(options); });
     // The thread reads the options until it has given up its rights.
     std::unique_lock lock(mutex_);
@@ -84,7 +88,7 @@ class ThreadContainment final : public Containment {
       stopping_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     eventfd_write(wake_, 1);
     if (listening_.joinable()) listening_.join();
     if (listener_ >= 0) close(listener_);
@@ -219,7 +223,9 @@ class ThreadContainment final : public Containment {
 }  // namespace
 
 std::unique_ptr<Containment> Containment::Make(const ContainmentOptions& options) {
-  return std::make_unique<ThreadContainment>(options);
+  auto containment = std::make_unique<ThreadContainment>();
+  containment->Begin(options);
+  return containment;
 }
 
 void ContainDaemon() {

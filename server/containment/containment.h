@@ -37,6 +37,7 @@ struct ContainmentOptions {
 
 class Containment {
  public:
+  // std::system_error if the machine has no room for a thread.
   static std::unique_ptr<Containment> Make(const ContainmentOptions& options);
   virtual ~Containment() = default;
 

@@ -207,6 +207,7 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, std::shared_ptr<CallerLi
   Job active;
   bool begun = false;
   for (int attempt = 0; attempt < 3; ++attempt) {
+    begun = false;
     // Known before it is stored: a retry of the request may ask for it at once.
     do {
       job.job.set_name(RandomName());

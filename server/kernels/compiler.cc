@@ -17,11 +17,11 @@
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "kernels/providers/user/device_program.h"
 #include "kernels/text/cat.h"
 #include "server/base/error_info.h"
+#include "server/base/even_time.h"
 #include "server/containment/containment.h"
 #include "server/kernels/compiler_log.h"
 #include "server/process/process.h"
@@ -122,7 +122,13 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
     contained.readable.push_back(fs::path(options.nvrtc_library).parent_path().parent_path());
   }
   contained.forbidden = options.forbidden;
-  std::unique_ptr<Containment> containment = Containment::Make(contained);
+  std::unique_ptr<Containment> containment;
+  try {
+    containment = Containment::Make(contained);
+  } catch (
+      const std::system_error& error) {  // another kernel may have taken all of the node's room
+    return absl::ResourceExhaustedError(Cat("no thread for a compiler: ", error.what()));
+  }
   for (const Measure& measure : containment->measures()) {
     if (measure.name != kLandlock || measure.applied) continue;
     return absl::FailedPreconditionError(
@@ -174,7 +180,7 @@ Ended ReadOutput(int pipe, absl::Time deadline, const std::atomic<bool>* cancel,
   std::array<char, 4096> buffer;
   for (;;) {
     const bool cancelled = cancel != nullptr && cancel->load();
-    if (cancelled || absl::Now() >= deadline) {
+    if (cancelled || EvenTime() >= deadline) {
       process.Kill();
       return cancelled ? Ended::kCancelled : Ended::kDeadline;
     }
@@ -240,13 +246,13 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   if (pipe2(pipe, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe for a compiler");
   const absl::Cleanup close_pipe = [&] { close(pipe[0]); };
   process_options.output_fd = pipe[1];
-  const absl::Time deadline = absl::Now() + options.limit;
+  const absl::Time deadline = EvenTime() + options.limit;
   absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(process_options);
   close(pipe[1]);
   if (!process.ok()) return process.status();
   const Ended ended = ReadOutput(pipe[0], deadline, compile.cancel, **process, log);
   const std::optional<ExitCause> cause =
-      (*process)->Wait(std::max(deadline, absl::Now() + kReapDeadline));
+      (*process)->Wait(std::max(deadline, EvenTime() + kReapDeadline));
   log.End();
   if (ended == Ended::kCancelled) return absl::CancelledError("the client has left");
   if (ended == Ended::kDeadline) {

@@ -339,7 +339,7 @@ class Planner {
     for (const Target& target : *targets) CheckProfilerOn(spec_, target.device, errors_);
     if (!errors_.empty()) return Refusal();
     if (spec_.has_budget()) {
-      plan_.budget = 1e-9 * static_cast<double>(TimeUtil::DurationToNanoseconds(spec_.budget()));
+      plan_.budget = static_cast<double>(spec_.budget().seconds()) + 1e-9 * spec_.budget().nanos();
     }
     for (const Target& target : *targets) {
       const int most_filling = options_.max_cases / static_cast<int>(targets->size());

@@ -8,6 +8,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/cheats/cheats.h"
 #include "kernels/ops/op.h"
+#include "kernels/suites/suite.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
 #include "kernels/text/visible.h"
@@ -152,6 +153,10 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
   Baselines::CheckSpec(spec, options.max_cases, errors);
   CheckProfiler(spec, errors);
   CheckPositive("spec.budget", spec.has_budget(), spec.budget(), errors);
+  if (spec.budget().seconds() > kMaxBudgetSeconds) {
+    errors.push_back({"spec.budget", Cat("must be at most ", kMaxBudgetSeconds, " seconds, got ",
+                                         TimeUtil::ToString(spec.budget()))});
+  }
   CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
   CheckPositive("spec.wait_for_others", spec.has_wait_for_others(), spec.wait_for_others(), errors);
   CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);

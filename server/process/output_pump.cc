@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 namespace assay::server {
@@ -26,7 +27,16 @@ OutputPump::OutputPump(std::string device) : device_(std::move(device)) {
   }
   fcntl(pipe_[0], F_SETFL, O_NONBLOCK);
   wake_ = eventfd(0, EFD_CLOEXEC);
-  thread_ = std::thread([this] { Loop(); });
+  try {
+    // Nothing could end a thread that has no `wake_`.
+    if (wake_ >= 0) thread_ = std::thread([this] { Loop(); });
+  } catch (
+      const std::system_error&) {  // a kernel may have taken all of the node's room for threads
+  }
+  if (thread_.joinable()) return;
+  Log(LogLevel::kWarn, "worker.output_lost", {{"device", device_}, {"errno", errno}});
+  // What is written meets no reader, and no full pipe.
+  for (int& fd : pipe_) close(std::exchange(fd, -1));
 }
 
 OutputPump::~OutputPump() {

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <queue>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
@@ -186,10 +187,14 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Proces
     return rc == 0 ? process->pid_ : -1;
   };
   StartOwn([&]() -> pid_t {
-    if (options.containment != nullptr) {
-      options.containment->Start(spawn);
-    } else {
-      ImmortalThread::Get().Run(spawn);
+    try {
+      if (options.containment != nullptr) {
+        options.containment->Start(spawn);
+      } else {
+        ImmortalThread::Get().Run(spawn);
+      }
+    } catch (const std::system_error& error) {  // no room for the thread that starts it
+      rc = error.code().value();
     }
     return rc == 0 ? process->pid_ : -1;
   });

@@ -34,6 +34,15 @@ absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::st
                     v1::ERROR_REASON_DEVICE_NOT_FOUND, "header.device");
 }
 
+// Of a message behind the first.
+absl::Status CheckSize(const v1::CompareTensorsRequest& piece) {
+  const auto size = static_cast<std::int64_t>(piece.has_chunk() ? piece.chunk().data().size()
+                                                                : piece.ByteSizeLong());
+  if (size <= kMostPieceBytes) return absl::OkStatus();
+  return BadRequestError(
+      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got ", size)}});
+}
+
 }  // namespace
 
 std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseResult* response) {
@@ -61,6 +70,13 @@ void CompareStream::ExpectHeader() {
 void CompareStream::OnReadDone(bool ok) {
   // This stands before the next read starts, because that read may end on another thread at once.
   const bool first = !first_seen_.exchange(true);
+  if (ok && !first) {
+    // A few messages are read ahead, long before a device takes them.
+    if (absl::Status s = CheckSize(incoming()); !s.ok()) {
+      Abort(s);
+      return PieceReader::OnReadDone(false);  // it is not taken, and nothing is read behind it
+    }
+  }
   PieceReader::OnReadDone(ok);
   if (first) OnFirst();
 }
@@ -150,10 +166,9 @@ absl::Status CompareStream::CheckPiece(const v1::CompareTensorsRequest& piece) c
     return BadRequestError({{"chunk.tensor", Cat("must be 0 to ", numbers_ - 1,
                                                  " by the header, got ", piece.chunk().tensor())}});
   }
-  const auto size = static_cast<std::int64_t>(piece.chunk().data().size());
-  if (size >= 1 && size <= kMostPieceBytes) return absl::OkStatus();
+  if (!piece.chunk().data().empty()) return CheckSize(piece);
   return BadRequestError(
-      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got ", size)}});
+      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got 0")}});
 }
 
 void CompareStream::Finished(const absl::Status& status) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -268,6 +269,19 @@ TEST_F(AccessTest, TheFileIsReadAgainAndABadOneIsNotTaken) {
   EXPECT_EQ(later(), Role::kAdmin);
   Write(Client("someone.else", "admin") + "# and whole again\n");
   EXPECT_EQ(later(), Role::kNone);
+  // What kept the file from being read passes, and the file is as it was.
+  const std::string last = Client("ops.example", "viewer") + "# the last one\n";
+  Write(last);
+  const auto written = std::filesystem::last_write_time(path_);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  now += std::chrono::seconds(1);
+  access.LookNow();
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(std::filesystem::last_write_time(path_), written);
+  EXPECT_EQ(later(), Role::kViewer);
 }
 
 TEST_F(AccessTest, AFileThatOthersReadOrChangeIsRefused) {

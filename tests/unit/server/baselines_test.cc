@@ -385,6 +385,21 @@ TEST_F(StoredBaselines, AFileOfAKernelThatIsWrongNowIsNotHeldForOneThatIsMissing
   EXPECT_TRUE(absl::IsFailedPrecondition(baselines.Compare(request).status())) << "as a job's";
 }
 
+TEST_F(StoredBaselines, TimesOfACallersOwnAreBounded) {
+  v1::Baseline many;
+  for (int i = 0; i < 10'001; ++i) many.add_results();
+  for (const bool current : {false, true}) {
+    v1::CompareBaselinesRequest request;
+    *request.mutable_baseline()->mutable_inline_() = Of({Timed(8, 1)});
+    *request.mutable_current()->mutable_inline_() = Of({Timed(8, 1)});
+    *(current ? request.mutable_current() : request.mutable_baseline())->mutable_inline_() = many;
+    const absl::Status refused = Baselines(*store_).Compare(request).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(current ? "current.inline.results" : "baseline.inline.results"));
+  }
+}
+
 TEST(Baselines, ASpecSaysOneBaselineAndAThresholdThatCanBe) {
   const auto fields = [](const v1::JobSpec& spec) {
     std::vector<FieldError> errors;

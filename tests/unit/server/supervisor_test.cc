@@ -20,7 +20,6 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/base/finding.h"
-#include "server/process/output_pump.h"
 #include "server/process/phase_page.h"
 #include "server/process/process.h"
 #include "tests/unit/server/supervisor_fixture.h"
@@ -297,21 +296,6 @@ TEST_F(SupervisorTest, WhatAKernelForkedDiesWithItsWorker) {
     EXPECT_FALSE(Runs(child)) << end;
     kill(child, SIGKILL);
   }
-}
-
-TEST(OutputPumpTest, EndsThoughSomebodyWritesForEver) {
-  SetLogLevel("error");
-  signal(SIGPIPE, SIG_IGN);
-  auto pump = std::make_unique<OutputPump>("cpu:0");
-  const int fd = dup(pump->write_fd());
-  std::thread writer([fd] {
-    const std::string lines(1024, '\n');
-    while (write(fd, lines.data(), lines.size()) > 0) {
-    }
-  });
-  pump.reset();
-  writer.join();
-  close(fd);
 }
 
 TEST_F(SupervisorTest, DeathsInAWindowQuarantineThoughCasesAreAnsweredBetween) {
