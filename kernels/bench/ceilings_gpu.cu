@@ -65,13 +65,6 @@ ASSAY_GLOBAL void StreamTriad(const Pack<Float32, 4>* a, const Pack<Float32, 4>*
   }
 }
 
-ASSAY_GLOBAL void StreamWrite(Words* to, std::uint32_t word, std::int64_t count) {
-  ASSAY_UNROLL
-  for (int i = 0; i < kAhead; ++i) {
-    if (AccessOf(i) < count) to[AccessOf(i)] = {{word, word, word, word}};
-  }
-}
-
 ASSAY_GLOBAL void StreamRead(const Words* from, std::int64_t count, unsigned long long* sum) {
   const std::int64_t step = std::int64_t{GridExtent().x} * kThreads * kAhead;
   unsigned long long mine = 0;
@@ -186,11 +179,6 @@ ErrorCode LaunchStreamRead(const void* from, std::int64_t bytes, int blocks,
                            unsigned long long* sum, Stream stream) {
   return Launch(StreamRead, Blocks(blocks), kBlock, 0, stream, static_cast<const Words*>(from),
                 bytes / 16, sum);
-}
-
-ErrorCode LaunchStreamWrite(void* to, std::uint32_t word, std::int64_t bytes, Stream stream) {
-  return Launch(StreamWrite, StreamGrid(bytes), kBlock, 0, stream, static_cast<Words*>(to), word,
-                bytes / 16);
 }
 
 ErrorCode LaunchMultiplyAdds(DType dtype, int blocks, int rounds, double multiplier, double addend,

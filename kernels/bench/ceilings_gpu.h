@@ -24,8 +24,6 @@ ErrorCode LaunchStreamTriad(const float* a, const float* b, float factor, float*
 // 8 for each multiprocessor.
 ErrorCode LaunchStreamRead(const void* from, std::int64_t bytes, int blocks,
                            unsigned long long* sum, Stream stream);
-// Fills `to` with the word.
-ErrorCode LaunchStreamWrite(void* to, std::uint32_t word, std::int64_t bytes, Stream stream);
 
 inline constexpr int kChainThreads = 256;  // threads of a block
 inline constexpr int kChains = 8;          // chains that a thread computes side by side

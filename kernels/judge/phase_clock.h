@@ -15,10 +15,11 @@ namespace assay {
 // The place that PhaseObserver::Turn gets for phases that all cases share.
 inline constexpr int kAllTogether = -1;
 
+// Is told of the steps. This one looks away.
 class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
-  virtual void Enter(Phase phase) = 0;
+  virtual void Enter(Phase /*phase*/) {}
   // Of cases that run beside one another: whose phases follow, by its place among them; all
   // of them share those that follow kAllTogether.
   virtual void Turn(int /*place*/) {}

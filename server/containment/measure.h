@@ -6,7 +6,6 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace assay::server {
 
@@ -32,14 +31,6 @@ struct Measure {
 // Whether --require-containment needs the measure. It does not need the cgroup: what a cgroup would
 // bound, other measures bound too.
 inline bool IsRequired(std::string_view measure) { return measure != kCgroup; }
-
-// The first measure that is required and not applied. nullptr if there is none.
-inline const Measure* FirstMissing(const std::vector<Measure>& measures) {
-  for (const Measure& measure : measures) {
-    if (!measure.applied && IsRequired(measure.name)) return &measure;
-  }
-  return nullptr;
-}
 
 }  // namespace assay::server
 

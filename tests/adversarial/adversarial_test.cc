@@ -28,6 +28,7 @@
 #include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
@@ -88,11 +89,6 @@ std::vector<Row> Attempts() {
   return rows;
 }
 
-class Silent : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 Device& TheDevice() {
   static Device* const device =
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20}).release();
@@ -116,7 +112,7 @@ CaseOutcome RunKernel(Case c, const std::string& library, double deadline_second
   c.seed = 1;
   c.repeats = 1;
   c.deadline_seconds = deadline_seconds;
-  Silent observer;
+  PhaseObserver observer;
   Ceilings* const ceilings = c.mode == Mode::kValidate ? nullptr : TheCeilings();
   return CaseRunner(TheDevice(), *registry, ceilings).Run(c, observer);
 }
@@ -130,14 +126,6 @@ CaseOutcome RunRow(const Row& row, double deadline_seconds = 120) {
   c.provider = "user/0123456789ab";
   c.mode = row.mode;
   return RunKernel(std::move(c), Cat(ADVERSARIAL_DIR "/", row.kernel, ".so"), deadline_seconds);
-}
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) {
-    Append(&text, "\n  ", ReasonWord(f.reason), ": ", f.message);
-  }
-  return text;
 }
 
 class Adversarial : public ::testing::TestWithParam<Row> {};

@@ -91,11 +91,6 @@ struct Report {
   std::exit(1);
 }
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 const Registry& Kernels() {
   static const Registry* const registry = [] {
     auto* r = new Registry;
@@ -165,7 +160,7 @@ class Subject {
   Case case_;
   Plan plan_;
   RegeneratedInputs host_;
-  NoObserver observer_;
+  PhaseObserver observer_;
   PhaseClock clock_;
   Launcher launcher_;
   ChecksumVerifier verifier_;

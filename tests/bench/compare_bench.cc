@@ -1,15 +1,11 @@
-// How fast the comparison is, against a plain read of the same memory and against
-// PyTorch's whole-tensor passes. Every figure is the median over rounds in which
-// both sides run one after the other, so that a drift of the machine hits both.
+// How fast the comparison is, against a plain read of the same memory. Every figure is the median
+// over rounds in which both sides run one after the other, so that a drift of the machine hits
+// both.
 //
 //   compare_bench [--json] [--rounds N] [--mi N] [--target avx2] [--only NAME]
 //
-// Lines: name ours peer ratio. GB/s read for the passes (ratio ours / peer),
-// seconds for PyTorch (ratio peer / ours).
-#include <spawn.h>
+// Lines: name, ours, peer [GB/s read], ours / peer.
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,12 +21,9 @@
 
 #include "hwy/targets.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/runtime/cpu/compare_allclose.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
 #include "tests/bench/stream_read.h"
-
-extern char** environ;
 
 namespace assay {
 namespace {
@@ -192,111 +185,6 @@ void BenchFormat(DType t, bool with_allowance, Gate gate, const std::string& suf
   report->Add({name, Median(ours), Median(peer), Median(ratio)});
 }
 
-// The PyTorch side: a process that runs one set of passes for every line it gets.
-class TorchPeer {
- public:
-  explicit TorchPeer(std::int64_t elements) {
-    int to[2], from[2];
-    if (pipe(to) != 0 || pipe(from) != 0) return;
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, to[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, from[1], 1);
-    for (int fd : {to[0], to[1], from[0], from[1]}) {
-      posix_spawn_file_actions_addclose(&actions, fd);
-    }
-    std::string python = "/usr/bin/python3";
-    std::string script = ASSAY_BENCH_DIR "/torch_verify_peer.py";
-    std::string count = std::to_string(elements);
-    std::string threads = std::to_string(ParallelWidth());
-    char* argv[] = {python.data(), script.data(), count.data(), threads.data(), nullptr};
-    if (posix_spawn(&pid_, python.c_str(), &actions, nullptr, argv, environ) != 0) pid_ = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    close(to[0]);
-    close(from[1]);
-    to_ = fdopen(to[1], "w");
-    from_ = fdopen(from[0], "r");
-    const std::string first = ReadLine();
-    ready_ = first == "ready";
-    if (!ready_) reason_ = first.empty() ? "/usr/bin/python3 did not start" : first;
-  }
-  ~TorchPeer() {
-    if (to_ != nullptr) std::fclose(to_);
-    if (from_ != nullptr) std::fclose(from_);
-    if (pid_ > 0) waitpid(pid_, nullptr, 0);
-  }
-  TorchPeer(const TorchPeer&) = delete;
-  TorchPeer& operator=(const TorchPeer&) = delete;
-
-  bool ready() const { return ready_; }
-  const std::string& reason() const { return reason_; }
-  double Seconds() {
-    std::fputs("go\n", to_);
-    std::fflush(to_);
-    return std::atof(ReadLine().c_str());
-  }
-
- private:
-  std::string ReadLine() {
-    char line[256] = "";
-    if (from_ == nullptr || std::fgets(line, sizeof line, from_) == nullptr) return "";
-    std::string text(line);
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    return text;
-  }
-
-  pid_t pid_ = -1;
-  std::FILE* to_ = nullptr;
-  std::FILE* from_ = nullptr;
-  bool ready_ = false;
-  std::string reason_;
-};
-
-void BenchAllClose(Report* report) {
-  const Options& options = report->options;
-  const std::string name = "allclose_fp32";
-  if (!options.only.empty() && name.find(options.only) == std::string::npos) return;
-  const std::int64_t n = options.elements;
-  const HugeBuffer actual(4 * n);
-  const HugeBuffer expected(4 * n);
-  ParallelFor(n, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double noise = Noise(static_cast<std::uint64_t>(i));
-      expected.as<float>()[i] = static_cast<float>(noise);
-      actual.as<float>()[i] = static_cast<float>(noise + 1e-7 * noise * noise);
-    }
-  });
-  const TensorView a{actual.as<void>(), DType::kF32, Extents::Dense(1, 1, n)};
-  const TensorView e{expected.as<void>(), DType::kF32, Extents::Dense(1, 1, n)};
-  const Stream streams[] = {{a.data, 4 * n}, {e.data, 4 * n}};
-  TorchPeer torch(n);
-  if (!torch.ready()) {
-    std::fprintf(stderr, "%s_torch skipped: %s\n", name.c_str(), torch.reason().c_str());
-  }
-  std::vector<double> ours, read, peer, read_ratio, ratio;
-  std::uint64_t guard = 0;
-  for (int round = -1; round < options.rounds; ++round) {
-    const double torch_seconds = torch.ready() ? torch.Seconds() : 0.0;
-    const double t0 = Now();
-    guard += ReadStreams(streams, n / 4096);
-    const double t1 = Now();
-    const auto result = CompareAllCloseCpu(a, e, 1e-5, 1e-5);
-    const double t2 = Now();
-    guard += static_cast<std::uint64_t>(result->finite_pairs);
-    if (round < 0) continue;
-    ours.push_back(t2 - t1);
-    read.push_back(t1 - t0);
-    read_ratio.push_back((t1 - t0) / (t2 - t1));
-    peer.push_back(torch_seconds);
-    ratio.push_back(torch_seconds / (t2 - t1));
-  }
-  if (guard == 42) std::fprintf(stderr, " ");
-  const double gigabytes = 8e-9 * static_cast<double>(n);
-  report->Add(
-      {name + "_read", gigabytes / Median(ours), gigabytes / Median(read), Median(read_ratio)});
-  if (torch.ready()) report->Add({name + "_torch", Median(ours), Median(peer), Median(ratio)});
-}
-
 int Run(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -333,7 +221,6 @@ int Run(int argc, char** argv) {
   BenchFormat(DType::kI8, false, Gate::kBoundProbable, "_exact", &report);
   BenchFormat(DType::kI32, false, Gate::kBoundProbable, "_exact", &report);
   BenchFormat(DType::kF32, false, Gate::kAllClose, "_allclose", &report);
-  BenchAllClose(&report);
   report.Print();
   return 0;
 }

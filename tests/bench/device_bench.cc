@@ -319,10 +319,7 @@ class DeviceBench {
   // how often such cases take memory there, against never.
   void OrdinaryCases() {
     if (device_->references() == nullptr) return;  // its memory is this process's
-    class NoObserver : public PhaseObserver {
-     public:
-      void Enter(Phase) override {}
-    } observer;
+    PhaseObserver observer;
     const std::int64_t n = 2048 / o_.scale;
     AttentionProblem attention;
     attention.heads = 8;

@@ -25,11 +25,6 @@
 namespace assay {
 namespace {
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 struct Cost {
   double with = 0, alone = 0;  // [seconds]
   void Add(const Cost& other) {
@@ -75,7 +70,7 @@ int Main(const Options& options) {
   RegisterAll(registry);
   const std::unique_ptr<Device> device = MakeCpuDevice(0, ArenaOptions{});
   CaseRunner runner(*device, registry, nullptr);
-  NoObserver observer;
+  PhaseObserver observer;
   std::map<std::string, Cost> ops;
   Cost all;
   int failed = 0;

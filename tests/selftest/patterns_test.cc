@@ -16,11 +16,6 @@
 namespace assay {
 namespace {
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 // Every kind with its defaults, and the parameters that tests of kernels name.
 std::vector<std::string> AllPatterns() {
   std::vector<std::string> all;
@@ -79,7 +74,7 @@ TEST(Patterns, NoneMakesACorrectKernelFail) {
   const std::unique_ptr<Device> device =
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20});
   CaseRunner runner(*device, registry, nullptr);
-  NoObserver observer;
+  PhaseObserver observer;
   const std::vector<std::string> patterns = AllPatterns();
   std::map<Verdict, int> verdicts;
   std::map<std::string, int> passed_by_pattern;

@@ -13,20 +13,9 @@
 #include "kernels/providers/planted/planted.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay::testing {
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
-inline std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
-  return text;
-}
 
 inline bool Found(const CaseOutcome& outcome, std::string_view reason) {
   return outcome.verdict == Verdict::kFailed &&

@@ -16,6 +16,7 @@
 #include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 #include "tests/sample_problems.h"
 #include "tests/unit/runtime/residuals_testing.h"
 
@@ -23,11 +24,6 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kArena = std::int64_t{64} << 20;
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
 
 // One device of a backend with its kernels.
 class Desk {
@@ -40,7 +36,7 @@ class Desk {
     backend.Register(registry_);
   }
   CaseOutcome Run(const Case& c) {
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
   const Registry& registry() const { return registry_; }
@@ -50,16 +46,6 @@ class Desk {
   std::unique_ptr<Device> device_;
   Registry registry_;
 };
-
-std::string Said(const CaseOutcome& outcome) {
-  std::string said = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    Append(&said, "; ", ReasonWord(f.reason), ": ", f.message);
-  for (const ProbeOutcome& p : outcome.probes) {
-    Append(&said, "; ", p.name, " ", static_cast<int>(p.verdict), " ", p.message);
-  }
-  return said;
-}
 
 // Small, with extents that are no multiple of a tile or a wave.
 std::vector<Problem> ProblemsOf(std::string_view op) {
@@ -116,7 +102,7 @@ TEST_P(GpuBackendTest, TinyCasesAreTimedByReplay) {
   c.seed = 7;
   c.mode = Mode::kBenchmark;
   const CaseOutcome outcome = desk.Run(c);
-  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
   ASSERT_TRUE(outcome.bench.has_value());
   EXPECT_TRUE(outcome.bench->replayed);
   EXPECT_GE(outcome.bench->samples, 10);
@@ -140,7 +126,7 @@ TEST_P(GpuBackendTest, BuiltInKernelsPassWithTheDigestsOfTheCpu) {
         c.provider = std::string(entry.provider);
         c.seed = 7;
         const CaseOutcome outcome = desk.Run(c);
-        const std::string what = Cat(entry.op, " ", Name(dtype), ": ", Said(outcome));
+        const std::string what = Cat(entry.op, " ", Name(dtype), ": ", Describe(outcome));
         EXPECT_EQ(outcome.verdict, Verdict::kPassed) << what;
         ++runs;
         const CaseOutcome peer = cpu.Run(c);
@@ -351,7 +337,7 @@ TEST_P(GpuBackendTest, ThePrecisionIsTold) {
     for (const Problem& problem : ProblemsOf(op)) {
       c.problem = problem;
       const CaseOutcome outcome = desk.Run(c);
-      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
       ASSERT_TRUE(outcome.precision.has_value()) << op;
     }
   }
@@ -378,11 +364,12 @@ TEST_P(GpuBackendTest, AttentionFitsTheSharedMemoryOrIsRefused) {
   };
   for (const std::int64_t dim : {128, 256}) {
     const CaseOutcome fits = run(DType::kBF16, dim);
-    EXPECT_EQ(fits.verdict, Verdict::kPassed) << Said(fits);
+    EXPECT_EQ(fits.verdict, Verdict::kPassed) << Describe(fits);
   }
   const CaseOutcome refused = run(DType::kF64, 256);
-  EXPECT_EQ(refused.verdict, Verdict::kUnsupported) << Said(refused);
-  EXPECT_NE(Said(refused).find("67968 bytes of shared memory"), std::string::npos) << Said(refused);
+  EXPECT_EQ(refused.verdict, Verdict::kUnsupported) << Describe(refused);
+  EXPECT_NE(Describe(refused).find("67968 bytes of shared memory"), std::string::npos)
+      << Describe(refused);
 }
 
 TEST_P(GpuBackendTest, ADeviceThatIsNotThereSaysSo) {

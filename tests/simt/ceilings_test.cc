@@ -57,14 +57,6 @@ TEST_P(SimtCeilings, ReadSeesEveryWord) {
   }
 }
 
-TEST_P(SimtCeilings, WriteFillsEveryWord) {
-  for (const std::int64_t bytes : kSizes) {
-    std::vector<std::uint32_t> to(static_cast<std::size_t>(bytes / 4));
-    ASSERT_EQ(LaunchStreamWrite(to.data(), 0x12345678, bytes, nullptr), kOk);
-    EXPECT_EQ(to, std::vector<std::uint32_t>(to.size(), 0x12345678));
-  }
-}
-
 template <class T>
 void CheckChains(DType dtype, double operands) {
   constexpr int kRounds = 5, kBlocks = 2;

@@ -23,6 +23,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "simt/host_control.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
@@ -32,11 +33,6 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kArena = std::int64_t{64} << 20;
 constexpr char kUser[] = "user/0123456789ab";
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
 
 template <class T>
 T Argument(void** arguments, int i) {
@@ -98,7 +94,7 @@ class DeviceKernelTest : public ::testing::Test {
   CaseOutcome Run(Case c) {
     Write();
     c.kernel_file = (folder_ / "kernel.so").string();
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
   CaseOutcome RunCopy(Mode mode = Mode::kValidate) {
@@ -110,14 +106,6 @@ class DeviceKernelTest : public ::testing::Test {
     c.mode = mode;
     return Run(c);
   }
-  static std::string Said(const CaseOutcome& outcome) {
-    std::string said = Cat("verdict ", static_cast<int>(outcome.verdict));
-    for (const Finding& f : outcome.findings) {
-      Append(&said, "; ", ReasonWord(f.reason), ": ", f.message);
-    }
-    return said;
-  }
-
   fs::path folder_;
   std::unique_ptr<Device> device_;
   Registry registry_;
@@ -127,9 +115,9 @@ class DeviceKernelTest : public ::testing::Test {
 TEST_F(DeviceKernelTest, ARightKernelPassesAndIsTimed) {
   simt::AddFunction("image", program_.symbol, Copy());
   const CaseOutcome validated = RunCopy();
-  EXPECT_EQ(validated.verdict, Verdict::kPassed) << Said(validated);
+  EXPECT_EQ(validated.verdict, Verdict::kPassed) << Describe(validated);
   const CaseOutcome timed = RunCopy(Mode::kBoth);
-  EXPECT_TRUE(timed.bench.has_value()) << Said(timed);
+  EXPECT_TRUE(timed.bench.has_value()) << Describe(timed);
 }
 
 TEST_F(DeviceKernelTest, AWrongOneFails) {
@@ -143,7 +131,7 @@ TEST_F(DeviceKernelTest, AWrongOneFails) {
                     }));
   const CaseOutcome outside = RunCopy();
   EXPECT_EQ(outside.verdict, Verdict::kFailed);
-  EXPECT_THAT(Said(outside), HasSubstr("guard"));
+  EXPECT_THAT(Describe(outside), HasSubstr("guard"));
 }
 
 // A kernel that copies whatever stands behind its output in the arena: the reference of a case
@@ -154,7 +142,7 @@ TEST_F(DeviceKernelTest, NothingThatWasComputedBeforeIsInMemory) {
   builtin.dtype = DType::kF32;
   builtin.provider = "builtin";
   builtin.seed = 7;
-  NoObserver observer;
+  PhaseObserver observer;
   ASSERT_EQ(CaseRunner(*device_, registry_, nullptr).Run(builtin, observer).verdict,
             Verdict::kPassed);
   std::int64_t found = 0, looked = 0;
@@ -173,7 +161,7 @@ TEST_F(DeviceKernelTest, NothingThatWasComputedBeforeIsInMemory) {
   mine.provider = kUser;
   mine.repeats = 1;
   const CaseOutcome outcome = Run(mine);
-  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
   EXPECT_GT(looked, 0);
   EXPECT_EQ(found, 0);
 }
@@ -183,7 +171,7 @@ TEST_F(DeviceKernelTest, WhatTheLaunchDescriptionHasWrongIsToldBeforeALaunch) {
   const auto says = [this](const std::string& word) {
     const CaseOutcome outcome = RunCopy();
     EXPECT_EQ(outcome.verdict, Verdict::kError);
-    EXPECT_THAT(Said(outcome), HasSubstr(word));
+    EXPECT_THAT(Describe(outcome), HasSubstr(word));
   };
   program_.args = {"x", "y", "nothing"};
   says("nothing");
@@ -212,7 +200,7 @@ TEST_F(DeviceKernelTest, AKernelOfAnotherFormatIsUnsupported) {
   simt::AddFunction("image", program_.symbol, Copy());
   const CaseOutcome outcome = RunCopy();
   EXPECT_EQ(outcome.verdict, Verdict::kUnsupported);
-  EXPECT_THAT(Said(outcome), HasSubstr("fp64"));
+  EXPECT_THAT(Describe(outcome), HasSubstr("fp64"));
 }
 
 // Of a kernel marked extern "C" that its author compiled, only the sizes are known.
@@ -261,9 +249,9 @@ TEST_F(InC, WhatHasNoTypeIsUnsupported) {
   }
   const CaseOutcome half = Third("1.0", 2, nullptr);
   EXPECT_EQ(half.verdict, Verdict::kUnsupported);
-  EXPECT_THAT(Said(half), HasSubstr("C++ linkage"));
+  EXPECT_THAT(Describe(half), HasSubstr("C++ linkage"));
   program_.args = {"x", "y"};
-  EXPECT_THAT(Said(RunCopy()), HasSubstr("args has 2 arguments"));
+  EXPECT_THAT(Describe(RunCopy()), HasSubstr("args has 2 arguments"));
 }
 
 // What runs after a fault is another matter: the context is lost, and the worker with it.
@@ -273,7 +261,7 @@ TEST_F(DeviceKernelTest, AFaultIsTheKernelsAndNotTheDevices) {
                     }));
   const CaseOutcome outcome = RunCopy();
   EXPECT_EQ(outcome.verdict, Verdict::kError);
-  EXPECT_EQ(outcome.findings.front().reason, Reason::kFault) << Said(outcome);
+  EXPECT_EQ(outcome.findings.front().reason, Reason::kFault) << Describe(outcome);
   EXPECT_EQ(outcome.findings.front().blame, Blame::kKernel);
   EXPECT_FALSE(device_->health().ok());
   simt::ResetHost();
@@ -297,9 +285,9 @@ TEST_F(DeviceKernelTest, ACardWithoutItsCodeIsUnsupported) {
   c.dtype = DType::kF32;
   c.provider = kUser;
   c.kernel_file = (folder_ / "kernel.so").string();
-  NoObserver observer;
+  PhaseObserver observer;
   const CaseOutcome outcome = CaseRunner(*device_, registry_, nullptr).Run(c, observer);
-  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << Said(outcome);
+  EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << Describe(outcome);
 }
 
 TEST(DeviceProgram, IsReadAsItWasWritten) {

@@ -17,14 +17,10 @@
 #include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
 
 KernelFactory BuiltInFactory(const Case& c) {
   static const auto* const registry = [] {
@@ -66,13 +62,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCoarse(const Case& c, const Plan& pl
   // 16 units in the last place, or 32: below the bound, and above what rounding usually does.
   const std::uint64_t bit = std::holds_alternative<AttentionProblem>(c.problem) ? 0x20 : 0x10;
   return std::make_unique<CoarseKernel>(*std::move(right), device, bit);
-}
-
-std::string Said(const CaseOutcome& outcome) {
-  std::string said = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    Append(&said, "; ", ReasonWord(f.reason), ": ", f.message);
-  return said;
 }
 
 bool Has(const CaseOutcome& outcome, Reason reason) {
@@ -132,7 +121,7 @@ class SimtPrecision : public ::testing::TestWithParam<int> {
     c.provider = std::move(provider);
     c.seed = seed;
     c.probes = false;
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
 
@@ -145,7 +134,7 @@ TEST_P(SimtPrecision, RightKernelsReachWhatIsDeclared) {
   for (const Problem& problem : Problems()) {
     for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
       const CaseOutcome outcome = Run(problem, t, "builtin", 1);
-      const std::string what = Cat(OpName(problem), " ", Name(t), ": ", Said(outcome));
+      const std::string what = Cat(OpName(problem), " ", Name(t), ": ", Describe(outcome));
       EXPECT_EQ(outcome.verdict, Verdict::kPassed) << what;
       ASSERT_TRUE(outcome.precision.has_value()) << what;
       EXPECT_GT(outcome.precision->rms, 0) << what;
@@ -157,7 +146,7 @@ TEST_P(SimtPrecision, RightKernelsReachWhatIsDeclared) {
 TEST_P(SimtPrecision, LostBitsAreFoundBelowTheBound) {
   for (const Problem& problem : Problems()) {
     const CaseOutcome outcome = Run(problem, DType::kF32, "coarse", 1);
-    const std::string what = Cat(OpName(problem), ": ", Said(outcome));
+    const std::string what = Cat(OpName(problem), ": ", Describe(outcome));
     EXPECT_EQ(outcome.verdict, Verdict::kFailed) << what;
     EXPECT_TRUE(Has(outcome, Reason::kPrecision)) << what;
     EXPECT_FALSE(Has(outcome, Reason::kBound)) << what;

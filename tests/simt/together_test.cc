@@ -24,11 +24,6 @@ namespace {
 
 using ::testing::StartsWith;
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 // Copies its input; then does what a test has it do. The emulator's memory is the host's.
 class TrickKernel final : public Kernel {
  public:
@@ -95,11 +90,11 @@ class Together : public ::testing::Test {
     return cases;
   }
   std::vector<LedOutcome> RunLeading(const std::vector<Case>& cases) {
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).RunLeading(cases, observer);
   }
   CaseOutcome Run(const Case& c) {
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
 

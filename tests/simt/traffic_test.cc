@@ -23,11 +23,6 @@ namespace {
 constexpr std::int64_t kMostBytes = 2048;
 constexpr std::int64_t kMostCopies = 40;
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 class SimtTraffic : public ::testing::Test {
  protected:
   SimtTraffic() {
@@ -42,7 +37,7 @@ class SimtTraffic : public ::testing::Test {
   }
 
   CaseOutcome Run(const Case& c) {
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
   static Case CaseOf(const Problem& problem, DType dtype) {

@@ -6,7 +6,7 @@
 //   Thread(), Block(), BlockExtent(), GridExtent()   indices and extents, in x y z
 //   Lane(), WaveWidth()                              32 on NVIDIA and RDNA, 64 on CDNA
 //   SyncBlock()                                      all threads of the block
-//   ShuffleXor, ShuffleDown, ShuffleFrom             all lanes of the wave must take part
+//   ShuffleXor, ShuffleFrom                          all lanes of the wave must take part
 //   Ballot(p)                                        lanes of the wave for which p holds
 //   ASSAY_SHARED(type, name, count)                  memory of the block, 16-byte aligned
 //   DynamicShared()                                  the launch's shared bytes, 16-byte aligned
@@ -126,10 +126,6 @@ template <class T>
 ASSAY_DEVICE T ShuffleXor(T value, int bits, simt::Where where = simt::Where::current()) {
   return simt::Shuffle(value, Lane() ^ bits, simt::kFullWave, where);
 }
-template <class T>
-ASSAY_DEVICE T ShuffleDown(T value, int by, simt::Where where = simt::Where::current()) {
-  return simt::Shuffle(value, Lane() + by, simt::kFullWave, where);
-}
 ASSAY_DEVICE std::uint64_t Ballot(bool predicate, simt::Where where = simt::Where::current()) {
   return simt::Ballot(predicate, simt::kFullWave, where);
 }
@@ -218,10 +214,6 @@ template <class T>
 ASSAY_DEVICE T ShuffleXor(T value, int bits) {
   return __shfl_xor_sync(kAllLanes, value, bits);
 }
-template <class T>
-ASSAY_DEVICE T ShuffleDown(T value, int by) {
-  return __shfl_down_sync(kAllLanes, value, static_cast<unsigned>(by));
-}
 ASSAY_DEVICE std::uint64_t Ballot(bool predicate) { return __ballot_sync(kAllLanes, predicate); }
 #else
 ASSAY_DEVICE int WaveWidth() { return warpSize; }
@@ -232,10 +224,6 @@ ASSAY_DEVICE T ShuffleFrom(T value, int lane) {
 template <class T>
 ASSAY_DEVICE T ShuffleXor(T value, int bits) {
   return __shfl_xor(value, bits);
-}
-template <class T>
-ASSAY_DEVICE T ShuffleDown(T value, int by) {
-  return __shfl_down(value, static_cast<unsigned>(by));
 }
 ASSAY_DEVICE std::uint64_t Ballot(bool predicate) { return __ballot(predicate); }
 #endif

@@ -16,14 +16,10 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
 
 // What a kernel of the registry below does to the output of a correct one.
 struct Damage {
@@ -109,15 +105,8 @@ Case ChecksumCase(const GemmProblem& p, DType dtype, std::string provider, std::
 
 CaseOutcome RunCase(const Case& c, Device& device = TestDevice()) {
   for (const FieldError& e : Check(c)) ADD_FAILURE() << e.field << ": " << e.message;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(device, Kernels(), nullptr).Run(c, observer);
-}
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    Append(&text, "; ", ReasonWord(f.reason), ": ", f.message);
-  return text;
 }
 
 bool Has(const CaseOutcome& outcome, std::string_view reason) {

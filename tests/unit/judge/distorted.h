@@ -53,11 +53,6 @@ class DistortedKernel : public Kernel {
   const Plan plan_;
 };
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 // The outcome of a case whose kernel is `distort` of the right result.
 inline CaseOutcome RunDistorted(Case c, Distort distort) {
   TheDistortion() = std::move(distort);
@@ -78,7 +73,7 @@ inline CaseOutcome RunDistorted(Case c, Distort distort) {
   c.provider = "distorted";
   c.probes = false;
   if (!c.seed) c.seed = 1;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(*device, registry, nullptr).Run(c, observer);
 }
 

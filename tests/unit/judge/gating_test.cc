@@ -37,11 +37,6 @@ class CopyWithOneChanged : public Kernel {
   }
 };
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 class Criteria : public ::testing::Test {
  protected:
   Criteria() : device_(MakeCpuDevice(0, {.max_bytes = std::int64_t{64} << 20})) {
@@ -66,7 +61,7 @@ class Criteria : public ::testing::Test {
   CaseOutcome Run(double first) {
     g_first = first;
     EXPECT_TRUE(Check(case_).empty()) << Check(case_)[0].message;
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(case_, observer);
   }
 
@@ -226,7 +221,7 @@ TEST_F(Criteria, EveryStatisticIsThereWhicheverGates) {
   c.seed = 1;
   c.max_ulp = 1e9;
   c.atol = c.rtol = 1e9;
-  NoObserver observer;
+  PhaseObserver observer;
   CaseRunner runner(*device_, all, nullptr);
   const CaseOutcome bound = runner.Run(c, observer);
   ASSERT_EQ(bound.verdict, Verdict::kPassed);

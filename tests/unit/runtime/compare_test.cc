@@ -15,7 +15,6 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/numerics/poison.h"
-#include "kernels/runtime/cpu/compare_allclose.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "tests/unit/runtime/compare_testing.h"
 #include "tests/unit/runtime/targets.h"
@@ -466,66 +465,6 @@ TEST(Compare, RefusesARequestThatCannotBeMeant) {
   CompareRequest factor = data.request;
   factor.proven_factor = kNaN;
   EXPECT_EQ(CompareCpu(factor).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-// Against a loop over the definition, with NaN and Inf in either tensor.
-TEST(AllClose, EqualsItsDefinition) {
-  std::mt19937_64 random(11);
-  std::normal_distribution<float> normal;
-  for (std::int64_t n : {1, 15, 1024, 5003, 70001}) {
-    for (bool special : {false, true}) {
-      std::vector<float> a(static_cast<std::size_t>(n)), e(a.size());
-      AllCloseResult want;
-      for (std::size_t i = 0; i < a.size(); ++i) {
-        e[i] = normal(random);
-        a[i] = e[i] + 1e-4f * normal(random);
-        if (special && i % 997 == 5) a[i] = std::numeric_limits<float>::quiet_NaN();
-        if (special && i % 1009 == 7) a[i] = std::numeric_limits<float>::infinity();
-        if (special && i % 2018 == 7) e[i] = a[i];
-        if (special && i % 1511 == 9) e[i] = std::numeric_limits<float>::quiet_NaN();
-        const double x = static_cast<double>(a[i]), y = static_cast<double>(e[i]);
-        want.nan_count += std::isnan(x);
-        want.inf_count += std::isinf(x);
-        const double error = std::abs(x - y);
-        bool close = x == y;
-        if (std::isfinite(x) && std::isfinite(y)) {
-          close = error <= std::fma(1e-4, std::abs(y), 1e-4);
-          ++want.finite_pairs;
-          want.max_abs_error = std::max(want.max_abs_error, error);
-          want.max_rel_error = std::max(want.max_rel_error, error / (std::abs(y) + 1e-8));
-          want.sum_abs_error += error;
-          want.sum_squared_error += error * error;
-        }
-        if (!close && want.mismatches++ == 0) want.first_mismatch = static_cast<std::int64_t>(i);
-      }
-      const TensorView actual{a.data(), DType::kF32, Extents::Dense(1, 1, n)};
-      const TensorView expected{e.data(), DType::kF32, Extents::Dense(1, 1, n)};
-      const AllCloseResult c = CompareAllCloseCpu(actual, expected, 1e-4, 1e-4).value();
-      EXPECT_EQ(c.count, n);
-      EXPECT_EQ(c.finite_pairs, want.finite_pairs);
-      EXPECT_EQ(c.mismatches, want.mismatches);
-      EXPECT_EQ(c.first_mismatch, want.first_mismatch);
-      EXPECT_EQ(c.nan_count, want.nan_count);
-      EXPECT_EQ(c.inf_count, want.inf_count);
-      EXPECT_EQ(c.max_abs_error, want.max_abs_error);
-      EXPECT_DOUBLE_EQ(c.max_rel_error, want.max_rel_error);
-      EXPECT_NEAR(c.sum_abs_error, want.sum_abs_error, 1e-12 * want.sum_abs_error);
-      EXPECT_NEAR(c.sum_squared_error, want.sum_squared_error, 1e-12 * want.sum_squared_error);
-    }
-  }
-}
-
-TEST(AllClose, RefusesWhatIsNotTwoDenseFp32TensorsOfOneCount) {
-  float data[8] = {};
-  const TensorView good{data, DType::kF32, Extents::Dense(1, 1, 8)};
-  const TensorView shorter{data, DType::kF32, Extents::Dense(1, 1, 7)};
-  const TensorView other{data, DType::kI32, Extents::Dense(1, 1, 8)};
-  const TensorView padded{data, DType::kF32, Extents{1, 2, 3, 4, 8}};
-  EXPECT_TRUE(CompareAllCloseCpu(good, good, 0, 0).ok());
-  for (const TensorView& bad : {shorter, other, padded}) {
-    EXPECT_EQ(CompareAllCloseCpu(bad, good, 0, 0).status().code(),
-              absl::StatusCode::kInvalidArgument);
-  }
 }
 
 }  // namespace

@@ -18,11 +18,6 @@
 namespace assay {
 namespace {
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 // A product of 2048³ is 1.7e10.
 constexpr double kMostFlops = 2e10;
 
@@ -36,7 +31,7 @@ void Complain(const std::string& text) {
 // `known`: of the suites before; levels share most of their cases.
 Golden Collect(const Suite& suite, const Registry& registry, Device& device, const Golden& known) {
   CaseRunner runner(device, registry, nullptr);
-  NoObserver observer;
+  PhaseObserver observer;
   Golden golden;
   std::vector<Case> cases = suite.cases;
   cases.insert(cases.end(), suite.fill.begin(), suite.fill.end());

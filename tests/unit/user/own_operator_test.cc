@@ -21,11 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Silent : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 std::string Library(std::string_view defect) { return Cat(OWN_OPERATOR_DIR "/lib", defect, ".so"); }
 
 class OwnOperator : public ::testing::Test {
@@ -55,7 +50,7 @@ class OwnOperator : public ::testing::Test {
     c.kernel_file = Library(kernel);
     RunnerReference own(Library(reference), *device_);
     c.own_reference = &own;
-    Silent observer;
+    PhaseObserver observer;
     CaseOutcome outcome = CaseRunner(*device_, *registry_, nullptr).Run(c, observer);
     said_ = Cat("verdict ", static_cast<int>(outcome.verdict));
     for (const Finding& f : outcome.findings) {

@@ -13,6 +13,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
@@ -95,11 +96,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan&, Device&
   return std::make_unique<NarrowKernel>(c, kSums);
 }
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 CaseOutcome RunNarrow(Case c, Sums sums) {
   Registry registry;
   registry.Add(KernelEntry{.op = "gemm",
@@ -117,7 +113,7 @@ CaseOutcome RunNarrow(Case c, Sums sums) {
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{128} << 20});
   c.provider = "narrow";
   c.seed = 3;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(*device, registry, nullptr).Run(c, observer);
 }
 
@@ -127,14 +123,6 @@ Case CaseOf(DType t, std::int64_t k, std::string pattern) {
   c.dtype = t;
   c.pattern = std::move(pattern);
   return c;
-}
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
-  for (const ProbeOutcome& p : outcome.probes) text += Cat("; ", p.name, ": ", p.message);
-  return text;
 }
 
 TEST(Accumulator, DeclaredIsJudgedByItsOwnBound) {

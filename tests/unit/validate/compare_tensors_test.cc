@@ -29,11 +29,6 @@ using ::testing::Not;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-class NoObserver final : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 std::string Packed(DType dtype, const std::vector<double>& values) {
   std::string bytes(
       static_cast<std::size_t>(StorageBytes(dtype, static_cast<std::int64_t>(values.size()))),
@@ -87,7 +82,7 @@ class CompareTensors : public ::testing::Test {
   Comparison c_;
   std::vector<std::string> bytes_;
   std::unique_ptr<Device> device_;
-  NoObserver observer_;
+  PhaseObserver observer_;
 };
 
 std::vector<double> Ramp(std::size_t n, double step) {

@@ -14,6 +14,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
@@ -86,11 +87,6 @@ class FlashKernel : public Kernel {
   const float last_key_;  // what is made of the weight of each query's last key
 };
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 template <bool kWrong>
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan&, Device&) {
   return std::make_unique<FlashKernel>(c, kWrong ? 0.999f : 1.0f);
@@ -109,16 +105,8 @@ CaseOutcome RunFlash(Case c, bool wrong = false) {
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{128} << 20});
   c.provider = "flash";
   c.seed = 3;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(*device, registry, nullptr).Run(c, observer);
-}
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
-  for (const ProbeOutcome& p : outcome.probes) text += Cat("; ", p.name, ": ", p.message);
-  return text;
 }
 
 const ProbeOutcome* Find(const CaseOutcome& outcome, std::string_view name) {
@@ -235,7 +223,7 @@ TEST(Flash, OnlineSoftmaxesOfLargeInputsAreNotAccused) {
     c.pattern = pattern;
     c.provider = "online";
     c.seed = 3;
-    NoObserver observer;
+    PhaseObserver observer;
     const CaseOutcome outcome = CaseRunner(*device, registry, nullptr).Run(c, observer);
     EXPECT_EQ(outcome.verdict, Verdict::kPassed) << pattern << ": " << Describe(outcome);
     const ProbeOutcome* sums = Find(outcome, "row-sums");

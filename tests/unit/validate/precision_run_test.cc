@@ -16,6 +16,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
@@ -52,11 +53,6 @@ class ElementKernel : public Kernel {
   const Element element_;
 };
 
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
 Element* element_under_test = nullptr;
 
 CaseOutcome Judged(std::int64_t k, const std::string& pattern, Element element) {
@@ -81,17 +77,8 @@ CaseOutcome Judged(std::int64_t k, const std::string& pattern, Element element) 
   c.pattern = pattern;
   c.seed = 7;
   c.probes = false;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(*device, registry, nullptr).Run(c, observer);
-}
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  if (outcome.precision) text += Cat(" R ", outcome.precision->rms);
-  for (const Finding& f : outcome.findings) {
-    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
-  }
-  return text;
 }
 
 float Sequential(const float* a, const float* b, std::int64_t k) {

@@ -20,25 +20,10 @@
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
-  for (const ProbeOutcome& p : outcome.probes) {
-    text += Cat("\n  ", p.name, " ", static_cast<int>(p.verdict), " ", p.mismatches, "/", p.count,
-                " ", p.message);
-  }
-  return text;
-}
 
 class ProbesTest : public ::testing::Test {
  protected:
@@ -46,7 +31,7 @@ class ProbesTest : public ::testing::Test {
 
   CaseOutcome Run(const Case& c) {
     for (const FieldError& e : Check(c)) ADD_FAILURE() << e.field << ": " << e.message;
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
 
@@ -549,7 +534,7 @@ TEST_F(ProbesTest, IdentitiesThatCouldNotBeLookedForAreAnError) {
   c.problem = GemmProblem{.m = 8, .n = 8, .k = 8};
   c.dtype = DType::kF32;
   c.seed = 1;
-  NoObserver observer;
+  PhaseObserver observer;
   const auto report = [&](absl::Status status) {
     PhaseClock clock(*device_, observer);
     Plan plan = *FindOp("gemm")->MakePlan(c);

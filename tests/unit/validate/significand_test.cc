@@ -18,23 +18,12 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/runner.h"
+#include "tests/outcome_text.h"
 
 namespace assay {
 namespace {
 
 using ::testing::HasSubstr;
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings)
-    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
-  return text;
-}
 
 const ProbeOutcome* FindProbe(const CaseOutcome& outcome, std::string_view name) {
   const auto probe = std::find_if(outcome.probes.begin(), outcome.probes.end(),
@@ -98,7 +87,7 @@ class SignificandTest : public ::testing::Test {
 
   CaseOutcome Run(const Case& c) {
     for (const FieldError& e : Check(c)) ADD_FAILURE() << e.field << ": " << e.message;
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
 
