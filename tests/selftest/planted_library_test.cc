@@ -48,7 +48,7 @@ class PlantedLibrary : public ::testing::Test {
     if (!fs::exists(file)) fs::create_hard_link(LIBRARY, file);
     c.provider = "user/0123456789ab";
     c.kernel_file = file;
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
 

@@ -39,7 +39,7 @@ class Planted : public ::testing::Test {
   Planted() { RegisterAll(registry_); }
 
   CaseOutcome Run(const Case& c) {
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
 
@@ -148,7 +148,7 @@ TEST(PlantedDeathTest, CrashAbortAndExit) {
     RegisterAll(registry);
     const std::unique_ptr<Device> device =
         MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{64} << 20});
-    NoObserver observer;
+    PhaseObserver observer;
     const PlantedDefect* d = FindPlanted("gemm", provider);
     CaseRunner(*device, registry, nullptr).Run(PlantedCase(*d, DType::kF32), observer);
   };

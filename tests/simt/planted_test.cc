@@ -55,7 +55,7 @@ class Emulated {
   Emulated& operator=(const Emulated&) = delete;
 
   CaseOutcome Run(const Case& c) {
-    NoObserver observer;
+    PhaseObserver observer;
     return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
   }
   const Registry& registry() const { return registry_; }

@@ -18,8 +18,8 @@ using testing::AttentionCase;
 using testing::GemmCase;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::NoObserver;
 using ::testing::Not;
+using testing::PhaseObserver;
 using testing::RunDistorted;
 
 struct Expectation {
@@ -110,7 +110,7 @@ TEST(Diagnose, NamesTheFaultOfEachPlantedKernel) {
   const std::unique_ptr<Device> device =
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20});
   CaseRunner runner(*device, registry, nullptr);
-  NoObserver observer;
+  PhaseObserver observer;
   for (const Expectation& e : kPlanted) {
     bool found = false;
     for (const PlantedDefect& d : PlantedDefects()) {
@@ -266,7 +266,7 @@ CaseOutcome RunPlanted(Problem problem, DType dtype, std::string defect, Criteri
   RegisterAll(registry);
   const std::unique_ptr<Device> device =
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20});
-  NoObserver observer;
+  PhaseObserver observer;
   Case c;
   c.problem = std::move(problem);
   c.dtype = dtype;
@@ -419,7 +419,7 @@ TEST(Diagnose, ReadsAProbeThatIsNotFiniteAsAnOverflowOfExp) {
   RegisterAll(registry);
   const std::unique_ptr<Device> device =
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20});
-  NoObserver observer;
+  PhaseObserver observer;
   for (const Problem& problem :
        {Problem(SoftmaxProblem{.rows = 4, .cols = 65}),
         Problem(AttentionProblem{.batch = 1, .heads = 1, .seq = 64, .dim = 32}),

@@ -25,7 +25,7 @@ using testing::DistortedKernel;
 using testing::ForwardingDevice;
 using testing::GemmCase;
 using ::testing::HasSubstr;
-using testing::NoObserver;
+using testing::PhaseObserver;
 using testing::TheDistortion;
 
 // The CPU, but for what a test does to its references and to what it compares.
@@ -78,7 +78,7 @@ CaseOutcome RunOn(WrongDevice& device, Case c, testing::Distort distort) {
   c.provider = "distorted";
   c.probes = false;
   c.seed = 1;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(device, registry, nullptr).Run(c, observer);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using testing::GemmCase;
 using ::testing::HasSubstr;
-using testing::NoObserver;
+using testing::PhaseObserver;
 using testing::RunDistorted;
 
 // A tolerance so wide that zeros hold it, which is found of the first launch alone.
@@ -164,7 +164,7 @@ TEST(Launches, OneThatWritesTooFarAmongTimedOnesIsFound) {
   c.probes = false;
   c.mode = Mode::kBenchmark;
   const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 16 << 20});
-  NoObserver observer;
+  PhaseObserver observer;
   const CaseOutcome outcome = CaseRunner(*device, registry, nullptr).Run(c, observer);
   EXPECT_GT(g_launches, 30);
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);
@@ -197,7 +197,7 @@ double Granted(DType in, DType out, double declared) {
   Case c = GemmCase(in, 4, 4, 4);
   c.out_dtype = out;
   const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 16 << 20});
-  NoObserver observer;
+  PhaseObserver observer;
   PhaseClock clock(*device, observer);
   Plan plan = *FindOp("gemm")->MakePlan(c);
   Launcher launcher(c, *device, clock);

@@ -22,7 +22,7 @@ namespace {
 
 using testing::GemmCase;
 using ::testing::HasSubstr;
-using testing::NoObserver;
+using testing::PhaseObserver;
 using testing::RunDistorted;
 
 // The CPU, but for its clock and its caches.
@@ -91,7 +91,7 @@ CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* c
   c.provider = "distorted";
   c.probes = false;
   c.seed = 1;
-  NoObserver observer;
+  PhaseObserver observer;
   return CaseRunner(device, registry, ceilings, conditions).Run(c, observer);
 }
 
