@@ -109,6 +109,17 @@ class Diagnostics {
   }
 };
 
+// The object of each operator that has one; its definition is in ops/<op>/<op>_diagnostics.cc.
+const Diagnostics& GemmDiagnostics();
+const Diagnostics& ConvDiagnostics();
+const Diagnostics& AttentionDiagnostics();
+const Diagnostics& SoftmaxDiagnostics();
+const Diagnostics& LayerNormDiagnostics();
+const Diagnostics& DequantSoftmaxDiagnostics();
+const Diagnostics& ReduceDiagnostics();
+const Diagnostics& ElementwiseDiagnostics();
+const Diagnostics& RopeDiagnostics();
+
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_OPS_DIAGNOSTICS_H_

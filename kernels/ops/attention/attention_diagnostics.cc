@@ -1,11 +1,12 @@
-#include "kernels/ops/attention/attention_diagnostics.h"
-
+// What attention knows of wrong results of its kernels.
 #include <algorithm>
 #include <cmath>
 #include <variant>
 
+#include "kernels/ops/attention/attention_suspects.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/diagnostics.h"
 
 namespace assay {
 namespace {

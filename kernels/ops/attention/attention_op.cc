@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/ops/attention/attention_diagnostics.h"
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
@@ -13,6 +12,7 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"

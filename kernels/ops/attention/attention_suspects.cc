@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/ops/attention/attention_diagnostics.h"
+#include "kernels/ops/attention/attention_suspects.h"
 #include "kernels/ops/case.h"
 #include "kernels/text/cat.h"
 

@@ -1,10 +1,10 @@
-#include "kernels/ops/conv/conv_diagnostics.h"
-
+// What conv knows of wrong results of its kernels.
 #include <utility>
 #include <variant>
 
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/text/cat.h"
 
 namespace assay {

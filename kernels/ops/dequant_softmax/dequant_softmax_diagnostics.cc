@@ -1,9 +1,10 @@
-#include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
-
+// What dequant_softmax knows of wrong results of its kernels.
 #include <cmath>
 
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_suspects.h"
+#include "kernels/ops/diagnostics.h"
 
 namespace assay {
 namespace {

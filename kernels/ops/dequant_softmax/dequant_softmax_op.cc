@@ -7,11 +7,11 @@
 #include "kernels/ops/common/row_depth.h"
 #include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
-#include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_cpu.h"
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 

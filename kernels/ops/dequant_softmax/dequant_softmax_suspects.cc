@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "kernels/ops/case.h"
-#include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_suspects.h"
 #include "kernels/text/cat.h"
 
 namespace assay {

@@ -1,5 +1,4 @@
-#include "kernels/ops/elementwise/elementwise_diagnostics.h"
-
+// What elementwise knows of wrong results of its kernels.
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -7,6 +6,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_bound.h"
 
 namespace assay {

@@ -5,7 +5,7 @@
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/device_references.h"
-#include "kernels/ops/elementwise/elementwise_diagnostics.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"

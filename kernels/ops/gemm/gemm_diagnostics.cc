@@ -1,9 +1,10 @@
-#include "kernels/ops/gemm/gemm_diagnostics.h"
-
+// What gemm knows of wrong results of its kernels.
 #include <variant>
 
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/diagnostics.h"
+#include "kernels/ops/gemm/gemm_suspects.h"
 
 namespace assay {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
-#include "kernels/ops/gemm/gemm_diagnostics.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/gemm/gemm_probes.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"

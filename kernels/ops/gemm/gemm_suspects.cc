@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
-#include "kernels/ops/gemm/gemm_diagnostics.h"
+#include "kernels/ops/gemm/gemm_suspects.h"
 #include "kernels/text/cat.h"
 
 namespace assay {

@@ -1,5 +1,4 @@
-#include "kernels/ops/layer_norm/layer_norm_diagnostics.h"
-
+// What layer_norm knows of wrong results of its kernels.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/common/row_suspects.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/text/cat.h"
 
 namespace assay {

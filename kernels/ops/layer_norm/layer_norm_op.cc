@@ -10,7 +10,7 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
-#include "kernels/ops/layer_norm/layer_norm_diagnostics.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/layer_norm/layer_norm_probes.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"

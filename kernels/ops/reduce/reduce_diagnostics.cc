@@ -1,5 +1,4 @@
-#include "kernels/ops/reduce/reduce_diagnostics.h"
-
+// What reduce knows of wrong results of its kernels.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,6 +9,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/reduce/reduce_bound.h"
 #include "kernels/text/cat.h"
 

@@ -1,11 +1,11 @@
-#include "kernels/ops/rope/rope_diagnostics.h"
-
+// What rope knows of wrong results of its kernels.
 #include <functional>
 #include <utility>
 #include <variant>
 
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/rope/rope_reference.h"
 
 namespace assay {

@@ -1,5 +1,4 @@
-#include "kernels/ops/softmax/softmax_diagnostics.h"
-
+// What softmax knows of wrong results of its kernels.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/common/row_suspects.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/text/cat.h"
 
 namespace assay {

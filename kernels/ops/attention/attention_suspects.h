@@ -1,0 +1,18 @@
+// The suspects of attention.
+#ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_SUSPECTS_H_
+#define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_SUSPECTS_H_
+
+#include <vector>
+
+#include "kernels/ops/suspect.h"
+
+namespace assay {
+
+// Faults of attention: masks, heads, scales, tiles of keys.
+std::vector<Suspect> AttentionSuspects(const Scene& scene);
+// Faults of its online softmax, part of AttentionSuspects.
+std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_SUSPECTS_H_

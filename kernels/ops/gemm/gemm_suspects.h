@@ -1,0 +1,15 @@
+// The suspects of gemm.
+#ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_SUSPECTS_H_
+#define ASSAY_KERNELS_OPS_GEMM_GEMM_SUSPECTS_H_
+
+#include <vector>
+
+#include "kernels/ops/suspect.h"
+
+namespace assay {
+
+std::vector<Suspect> GemmSuspects(const Scene& scene);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_SUSPECTS_H_
