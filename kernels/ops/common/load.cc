@@ -2,7 +2,9 @@
 #define HWY_TARGET_INCLUDE "kernels/ops/common/load.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "hwy/highway.h"
 #include "kernels/numerics/convert.h"
@@ -17,33 +19,46 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<double>;
+using F = hn::ScalableTag<float>;
 
-HWY_INLINE hn::Vec<D> LoadVector(D d, const double* p) { return hn::LoadU(d, p); }
-
-HWY_INLINE hn::Vec<D> LoadVector(D d, const float* p) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D>(), p));
+// Elements as floats, which hold every value of these formats.
+template <class DF>
+HWY_INLINE hn::Vec<DF> LoadFloat(DF d, const float* p) {
+  return hn::LoadU(d, p);
 }
 
 // bf16 is the upper half of an fp32.
-HWY_INLINE hn::Vec<D> LoadVector(D d, const hwy::bfloat16_t* p) {
-  const hn::Rebind<std::uint16_t, D> d16;
-  const hn::Rebind<std::uint32_t, D> d32;
-  const hn::Rebind<float, D> df;
+template <class DF>
+HWY_INLINE hn::Vec<DF> LoadFloat(DF d, const hwy::bfloat16_t* p) {
+  const hn::Rebind<std::uint16_t, DF> d16;
+  const hn::Rebind<std::uint32_t, DF> d32;
   const auto bits = hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p)));
-  return hn::PromoteTo(d, hn::BitCast(df, hn::ShiftLeft<16>(bits)));
+  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
 }
 
-HWY_INLINE hn::Vec<D> LoadVector(D d, const std::int8_t* p) {
-  const hn::Rebind<std::int32_t, D> d32;
-  return hn::PromoteTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<std::int8_t, D>(), p)));
+template <class DF>
+HWY_INLINE hn::Vec<DF> LoadFloat(DF d, const hwy::float16_t* p) {
+  const hn::Rebind<std::uint16_t, DF> d16;
+  return WidenHalf(d, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p)));
 }
 
-HWY_INLINE hn::Vec<D> LoadVector(D d, const hwy::float16_t* p) {
-  const hn::Rebind<std::uint16_t, D> d16;
-  const hn::Rebind<float, D> df;
-  const auto half = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p));
-  return hn::PromoteTo(d, WidenHalf(df, half));
+template <class DF>
+HWY_INLINE hn::Vec<DF> LoadFloat(DF d, const std::int8_t* p) {
+  const hn::Rebind<std::int32_t, DF> d32;
+  return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<std::int8_t, DF>(), p)));
 }
+
+template <class T>
+HWY_INLINE hn::Vec<F> LoadVector(F d, const T* p) {
+  return LoadFloat(d, p);
+}
+
+template <class T>
+HWY_INLINE hn::Vec<D> LoadVector(D d, const T* p) {
+  return hn::PromoteTo(d, LoadFloat(hn::Rebind<float, D>(), p));
+}
+
+HWY_INLINE hn::Vec<D> LoadVector(D d, const double* p) { return hn::LoadU(d, p); }
 
 void LoadCodes(const double* values, const void* base, std::int64_t begin, std::int64_t count,
                double* dst) {
@@ -65,23 +80,33 @@ void LoadNibbles(const double* values, const void* base, std::int64_t begin, std
   if (i < count) dst[i] = values[src[(begin + i) / 2] & 0xf];
 }
 
-void LoadScalar(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
-                double* dst) {
+// Elements that no vector is loaded of: one by one to doubles, by way of doubles to floats.
+void LoadPlain(DType dtype, const void* base, std::int64_t begin, std::int64_t count, double* dst) {
   for (std::int64_t i = 0; i < count; ++i) dst[i] = LoadDouble(dtype, base, begin + i);
 }
 
-template <class T>
+void LoadPlain(DType dtype, const void* base, std::int64_t begin, std::int64_t count, float* dst) {
+  constexpr std::int64_t kPiece = 256;
+  double piece[kPiece];
+  for (std::int64_t i = 0; i < count; i += kPiece) {
+    const std::int64_t n = std::min(kPiece, count - i);
+    LoadDoubles(dtype, base, begin + i, n, piece);
+    for (std::int64_t j = 0; j < n; ++j) dst[i + j] = static_cast<float>(piece[j]);
+  }
+}
+
+template <class T, class To>
 HWY_INLINE void LoadRun(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
-                        double* dst) {
-  const D d;
+                        To* dst) {
+  const hn::ScalableTag<To> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const T* src = static_cast<const T*>(base) + begin;
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(LoadVector(d, src + i), d, dst + i);
-  if (i < count) LoadScalar(dtype, base, begin + i, count - i, dst + i);
+  if (i < count) LoadPlain(dtype, base, begin + i, count - i, dst + i);
 }
 
-void Load(DType dtype, const void* base, std::int64_t begin, std::int64_t count, double* dst) {
+void ToDoubles(DType dtype, const void* base, std::int64_t begin, std::int64_t count, double* dst) {
   switch (dtype) {
     case DType::kF64:
       return LoadRun<double>(dtype, base, begin, count, dst);
@@ -102,7 +127,25 @@ void Load(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
     case DType::kE2M1:
       return LoadNibbles(ValuesOfCodes(dtype), base, begin, count, dst);
     default:
-      return LoadScalar(dtype, base, begin, count, dst);
+      return LoadPlain(dtype, base, begin, count, dst);
+  }
+}
+
+void ToFloats(DType dtype, const void* base, std::int64_t begin, std::int64_t count, float* dst) {
+  switch (dtype) {
+    case DType::kF32:
+    case DType::kTF32:
+      std::memcpy(dst, static_cast<const float*>(base) + begin,
+                  static_cast<std::size_t>(count) * sizeof(float));
+      return;
+    case DType::kBF16:
+      return LoadRun<hwy::bfloat16_t>(dtype, base, begin, count, dst);
+    case DType::kI8:
+      return LoadRun<std::int8_t>(dtype, base, begin, count, dst);
+    case DType::kF16:
+      return LoadRun<hwy::float16_t>(dtype, base, begin, count, dst);
+    default:
+      return LoadPlain(dtype, base, begin, count, dst);
   }
 }
 
@@ -114,7 +157,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace assay {
 
-HWY_EXPORT(Load);
+HWY_EXPORT(ToDoubles);
+HWY_EXPORT(ToFloats);
 
 namespace {
 
@@ -149,7 +193,11 @@ const double* ValuesOfCodes(DType dtype) {
 
 void LoadDoubles(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
                  double* dst) {
-  HWY_DYNAMIC_DISPATCH(Load)(dtype, base, begin, count, dst);
+  HWY_DYNAMIC_DISPATCH(ToDoubles)(dtype, base, begin, count, dst);
+}
+
+void LoadFloats(DType dtype, const void* base, std::int64_t begin, std::int64_t count, float* dst) {
+  HWY_DYNAMIC_DISPATCH(ToFloats)(dtype, base, begin, count, dst);
 }
 
 }  // namespace assay

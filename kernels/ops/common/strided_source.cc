@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "kernels/ops/common/load.h"
-#include "kernels/ops/common/load_floats.h"
 #include "kernels/ops/common/packed_product.h"
 
 namespace assay {

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/ops/common/load_floats.h"
+#include "kernels/ops/common/load.h"
 
 namespace assay {
 namespace {
