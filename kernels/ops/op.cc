@@ -1,6 +1,9 @@
 #include "kernels/ops/op.h"
 
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 
@@ -47,6 +50,29 @@ std::vector<std::string_view> Op::OutputAxes(const Case&, const Plan& plan) cons
     default:
       return {"row", "column"};
   }
+}
+
+absl::Status Op::Reference(const Case& c, const Plan& plan, Device& device,
+                           std::span<const TensorView> inputs, ReferenceBuffers& out) const {
+  const DeviceReferences* const own = device.references();
+  return own != nullptr ? own->Reference(c, plan, device, inputs, out)
+                        : ReferenceHere(c, plan, inputs, out);
+}
+
+std::vector<std::int64_t> Op::Samples(const Case&, const Plan& plan, std::uint64_t seed,
+                                      std::int64_t at_least) const {
+  constexpr std::int64_t kRun = 16;
+  return SpreadIndices(plan.output.extents.count(), at_least, kRun, seed);
+}
+
+absl::StatusOr<std::vector<Identity>> Op::CheckIdentities(const Case& c, const Plan& plan,
+                                                          Device& device,
+                                                          std::span<const TensorView> inputs,
+                                                          const TensorView& output,
+                                                          const ReferenceBuffers& reference) const {
+  const DeviceReferences* const own = device.references();
+  return own != nullptr ? own->CheckIdentities(c, plan, device, inputs, output, reference)
+                        : CheckIdentitiesHere(c, plan, inputs, output, reference);
 }
 
 const Diagnostics& Op::diagnostics() const {

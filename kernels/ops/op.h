@@ -153,9 +153,13 @@ class Op {
 
   // FP64 reference on the device from the same quantised inputs.
   // inputs in plan order. UNIMPLEMENTED where this backend has none.
-  virtual absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                                 std::span<const TensorView> inputs,
-                                 ReferenceBuffers& out) const = 0;
+  // If the device has references of its own (device_references.h), they compute it.
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const;
+  // The same if inputs and buffers are in this process's memory.
+  virtual absl::Status ReferenceHere(const Case& c, const Plan& plan,
+                                     std::span<const TensorView> inputs,
+                                     ReferenceBuffers& out) const = 0;
 
   // Whether the reference can judge this output, whose classes are not the reference's everywhere.
   // A reference that is wrong itself is an error that says so.
@@ -181,9 +185,10 @@ class Op {
   virtual bool SeveralRight(const Case&) const { return false; }
 
   // Logical output indices, sorted, to recompute on the host: at least `at_least`
-  // (all, where there are fewer), placed so that regenerating their inputs is cheap.
+  // (all, where there are fewer), placed so that regenerating their inputs is cheap. By default
+  // spread in runs of 16, which suits outputs whose elements share no inputs.
   virtual std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
-                                            std::int64_t at_least) const = 0;
+                                            std::int64_t at_least) const;
 
   // The plain-loop reference at some indices: r and E of each.
   virtual void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
@@ -211,9 +216,15 @@ class Op {
   virtual std::vector<KernelProbe> Probes(const Case&, const Plan&) const { return {}; }
 
   // The relations of a judged output to its inputs, given the reference that judged it.
-  // UNIMPLEMENTED where this backend cannot look.
-  virtual absl::StatusOr<std::vector<Identity>> CheckIdentities(
-      const Case&, const Plan&, Device&, std::span<const TensorView> /*inputs*/,
+  // UNIMPLEMENTED where this backend cannot look. A device with references of its own looks itself.
+  absl::StatusOr<std::vector<Identity>> CheckIdentities(const Case& c, const Plan& plan,
+                                                        Device& device,
+                                                        std::span<const TensorView> inputs,
+                                                        const TensorView& output,
+                                                        const ReferenceBuffers& reference) const;
+  // The same if all of them are in this process's memory.
+  virtual absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(
+      const Case&, const Plan&, std::span<const TensorView> /*inputs*/,
       const TensorView& /*output*/, const ReferenceBuffers&) const {
     return std::vector<Identity>();
   }

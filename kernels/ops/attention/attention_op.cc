@@ -11,10 +11,8 @@
 #include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -127,11 +125,8 @@ class Attention final : public Op {
     plan.vacuous = ProbableFactor(plan.accumulations, accumulator) > kVacuousFactor;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     if (c.exact) {
       AttentionKeyGroupsCpu(c, inputs, out.value);
       return absl::OkStatus();
@@ -205,12 +200,9 @@ class Attention final : public Op {
     return AttentionProbes(c);
   }
 
-  absl::StatusOr<std::vector<Identity>> CheckIdentities(
-      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
-      const TensorView& output, const ReferenceBuffers& reference) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->CheckIdentities(c, plan, device, inputs, output, reference);
-    }
+  absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(
+      const Case& c, const Plan& plan, std::span<const TensorView> inputs, const TensorView& output,
+      const ReferenceBuffers& reference) const override {
     return CheckFirstRows(c, plan, inputs, output, reference);
   }
 

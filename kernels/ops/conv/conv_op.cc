@@ -10,10 +10,8 @@
 #include "kernels/ops/conv/conv_probes.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_cpu.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -154,11 +152,8 @@ class Conv final : public Op {
     plan.vacuous = ProbableFactor(terms, accumulator) > kVacuousFactor;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
                      c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,

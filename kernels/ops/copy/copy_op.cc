@@ -1,13 +1,10 @@
 // copy as an operator. Its reference is the input itself, so there is no file for
 // it: values go through FP64, which holds every format's.
 #include "kernels/ops/common/planning.h"
-#include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/cpu/parallel.h"
-#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -45,22 +42,13 @@ class Copy final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case&, const Plan&, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     constexpr std::int64_t kGrain = 1 << 14;
     ParallelFor(inputs[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       ViewInputs(inputs).Read(0, begin, end - begin, out.value + begin);
     });
     return absl::OkStatus();
-  }
-
-  std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
-                                    std::int64_t at_least) const override {
-    constexpr std::int64_t kRun = 16;
-    return SpreadIndices(std::get<CopyProblem>(c.problem).count, at_least, kRun, seed);
   }
 
   void ReferenceAt(const Case&, const Plan&, const HostInputs& inputs,

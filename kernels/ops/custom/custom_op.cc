@@ -15,9 +15,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
-#include "kernels/ops/common/sampling.h"
 #include "kernels/ops/criterion.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/own_reference.h"
 #include "kernels/runtime/device.h"
@@ -161,11 +159,11 @@ class Custom final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (device.references() != nullptr || c.own_reference == nullptr) {
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
+    if (c.own_reference == nullptr) {
       return absl::UnimplementedError(
-          Cat("an operator of your own is judged on a CPU, by a daemon that takes users' kernels"));
+          "an operator of your own is judged on a CPU, by a daemon that takes users' kernels");
     }
     const auto count = static_cast<std::size_t>(plan.output.extents.count());
     std::vector<double> unused;
@@ -180,12 +178,6 @@ class Custom final : public Op {
       out.allowance[i] = Allowance(c, plan, out.value[i], magnitude[i]);
     }
     return absl::OkStatus();
-  }
-
-  std::vector<std::int64_t> Samples(const Case&, const Plan& plan, std::uint64_t seed,
-                                    std::int64_t at_least) const override {
-    constexpr std::int64_t kRun = 16;
-    return SpreadIndices(plan.output.extents.count(), at_least, kRun, seed);
   }
 
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
@@ -255,10 +247,9 @@ class Custom final : public Op {
   }
 
   // What the result cannot rest on, so that it says so.
-  absl::StatusOr<std::vector<Identity>> CheckIdentities(const Case& c, const Plan& plan, Device&,
-                                                        std::span<const TensorView>,
-                                                        const TensorView&,
-                                                        const ReferenceBuffers&) const override {
+  absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(
+      const Case& c, const Plan& plan, std::span<const TensorView>, const TensorView&,
+      const ReferenceBuffers&) const override {
     std::vector<Identity> notes;
     notes.push_back({.name = "exact-cases",
                      .message = "an operator of your own has no exact cases: the result rests on "

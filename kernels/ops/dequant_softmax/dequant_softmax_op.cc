@@ -10,10 +10,8 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_cpu.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -76,11 +74,8 @@ class DequantSoftmax final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
     DequantSoftmaxReferenceCpu(p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, out.value,
                                plan.exact ? nullptr : out.allowance,
@@ -113,12 +108,9 @@ class DequantSoftmax final : public Op {
     return DequantSoftmaxProbes(c);
   }
 
-  absl::StatusOr<std::vector<Identity>> CheckIdentities(
-      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
-      const TensorView& output, const ReferenceBuffers& reference) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->CheckIdentities(c, plan, device, inputs, output, reference);
-    }
+  absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(
+      const Case& c, const Plan& plan, std::span<const TensorView> inputs, const TensorView& output,
+      const ReferenceBuffers& reference) const override {
     return CheckDequantSoftmaxRows(c, plan, inputs, output, reference);
   }
 };

@@ -3,12 +3,9 @@
 
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
-#include "kernels/ops/common/sampling.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -74,21 +71,12 @@ class Elementwise final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     ElementwiseReferenceCpu(p, MakeElementwiseTerms(p, c.dtype, plan), inputs, out.value,
                             out.allowance);
     return absl::OkStatus();
-  }
-
-  std::vector<std::int64_t> Samples(const Case&, const Plan& plan, std::uint64_t seed,
-                                    std::int64_t at_least) const override {
-    constexpr std::int64_t kRun = 16;
-    return SpreadIndices(plan.output.extents.count(), at_least, kRun, seed);
   }
 
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,

@@ -9,13 +9,11 @@
 #include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/gemm/gemm_probes.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -234,11 +232,8 @@ class Gemm final : public Op {
     plan.vacuous = ProbableFactor(k, accumulator) > kVacuousFactor;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
                      c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,

@@ -13,7 +13,8 @@ class NoneOnGpu final : public GpuOp {
  public:
   absl::Status Reference(const GpuCall&, const Case&, const Plan&, std::span<const TensorView>,
                          ReferenceBuffers&) const override {
-    return absl::UnimplementedError("an operator of your own is judged on a CPU");
+    return absl::UnimplementedError(
+        "an operator of your own is judged on a CPU, by a daemon that takes users' kernels");
   }
 };
 

@@ -9,13 +9,11 @@
 #include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/layer_norm/layer_norm_probes.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -120,11 +118,8 @@ class LayerNorm final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     const auto& p = std::get<LayerNormProblem>(c.problem);
     LayerNormReferenceCpu(p, MakeLayerNormTerms(p, c.dtype, plan),
                           MakeLayerNormDeviation(p, c.dtype, plan), c.dtype, inputs, out);

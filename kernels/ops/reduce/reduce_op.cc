@@ -3,14 +3,11 @@
 
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
-#include "kernels/ops/common/sampling.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/reduce/reduce_probes.h"
 #include "kernels/ops/reduce/reduce_reference.h"
 #include "kernels/ops/reduce/reduce_reference_cpu.h"
-#include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -139,20 +136,11 @@ class Reduce final : public Op {
     return ProblemOf(c).kind_of() == ReduceKind::kArgmax && ProblemOf(c).any_tie();
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     ReduceReferenceCpu(ProblemOf(c), BoundOf(c, plan), inputs[0], out.output, out.value,
                        plan.exact ? nullptr : out.allowance);
     return absl::OkStatus();
-  }
-
-  std::vector<std::int64_t> Samples(const Case&, const Plan& plan, std::uint64_t seed,
-                                    std::int64_t at_least) const override {
-    constexpr std::int64_t kRun = 16;
-    return SpreadIndices(plan.output.extents.count(), at_least, kRun, seed);
   }
 
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,

@@ -4,11 +4,9 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/rope/rope_reference.h"
-#include "kernels/runtime/device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -76,11 +74,8 @@ class Rope final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     const RopeProblem& p = ProblemOf(c);
     RopeReferenceCpu(p, MakeRopeTerms(p, c.dtype, plan), inputs[0], out.value, out.allowance);
     return absl::OkStatus();

@@ -4,13 +4,11 @@
 #include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
-#include "kernels/ops/device_references.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
-#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -50,11 +48,8 @@ class Softmax final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->Reference(c, plan, device, inputs, out);
-    }
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
     const auto& p = std::get<SoftmaxProblem>(c.problem);
     SoftmaxReferenceCpu(p, MakeSoftmaxTerms(p, c.dtype, plan),
                         MakeSoftmaxDeviation(p, c.dtype, plan), c.dtype, inputs, out);
@@ -95,12 +90,9 @@ class Softmax final : public Op {
     return SoftmaxProbes(c);
   }
 
-  absl::StatusOr<std::vector<Identity>> CheckIdentities(
-      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
-      const TensorView& output, const ReferenceBuffers& reference) const override {
-    if (const DeviceReferences* other = device.references()) {
-      return other->CheckIdentities(c, plan, device, inputs, output, reference);
-    }
+  absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(
+      const Case& c, const Plan& plan, std::span<const TensorView> inputs, const TensorView& output,
+      const ReferenceBuffers& reference) const override {
     return CheckSoftmaxRows(c, plan, inputs, output, reference);
   }
 };

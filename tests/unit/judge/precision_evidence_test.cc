@@ -165,8 +165,8 @@ class SampledOp : public Op {
 
   std::string_view name() const override { return "gemm"; }
   absl::StatusOr<Plan> MakePlan(const Case&) const override { return Plan(); }
-  absl::Status Reference(const Case&, const Plan&, Device&, std::span<const TensorView>,
-                         ReferenceBuffers&) const override {
+  absl::Status ReferenceHere(const Case&, const Plan&, std::span<const TensorView>,
+                             ReferenceBuffers&) const override {
     return absl::OkStatus();
   }
   ResidualModel Residuals(const Case&, const Plan&) const override { return model; }

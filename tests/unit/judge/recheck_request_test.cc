@@ -39,8 +39,8 @@ class MadeUpOp : public Op {
   absl::StatusOr<Plan> MakePlan(const Case&) const override {
     return absl::UnimplementedError("not asked for");
   }
-  absl::Status Reference(const Case&, const Plan&, Device&, std::span<const TensorView>,
-                         ReferenceBuffers&) const override {
+  absl::Status ReferenceHere(const Case&, const Plan&, std::span<const TensorView>,
+                             ReferenceBuffers&) const override {
     return absl::UnimplementedError("not asked for");
   }
   bool SeveralRight(const Case&) const override { return several; }

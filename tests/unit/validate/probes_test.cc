@@ -504,23 +504,18 @@ class WithIdentities final : public Op {
   explicit WithIdentities(absl::Status status) : status_(std::move(status)) {}
   std::string_view name() const override { return gemm_.name(); }
   absl::StatusOr<Plan> MakePlan(const Case& c) const override { return gemm_.MakePlan(c); }
-  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
-                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    return gemm_.Reference(c, plan, device, inputs, out);
-  }
-  std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
-                                    std::int64_t at_least) const override {
-    return gemm_.Samples(c, plan, seed, at_least);
+  absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             ReferenceBuffers& out) const override {
+    return gemm_.ReferenceHere(c, plan, inputs, out);
   }
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
     gemm_.ReferenceAt(c, plan, inputs, indices, value, allowance);
   }
-  absl::StatusOr<std::vector<Identity>> CheckIdentities(const Case&, const Plan&, Device&,
-                                                        std::span<const TensorView>,
-                                                        const TensorView&,
-                                                        const ReferenceBuffers&) const override {
+  absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(
+      const Case&, const Plan&, std::span<const TensorView>, const TensorView&,
+      const ReferenceBuffers&) const override {
     return status_;
   }
 
