@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
@@ -67,6 +68,20 @@ Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read
     const double factor = scene.plan.zero_mean_random ? 1.0 : scene.plan.proven_factor;
     for (std::size_t i = 0; i < at.size(); ++i) {
       bound[i] = scene.plan.exact ? 0.25 : TBound(rounding, value[i], factor * bound[i]);
+    }
+    return Agreement(elements, value, bound);
+  };
+  return {std::move(reads_as), std::move(next_step), std::move(test)};
+}
+
+Suspect Simulated(const Scene& scene, std::function<double(std::int64_t index)> simulate,
+                  std::string reads_as, std::string next_step) {
+  auto test = [&scene, simulate = std::move(simulate)](
+                  std::span<const WrongElement> elements) -> std::optional<Proof> {
+    std::vector<double> value, bound;
+    for (const WrongElement& e : elements) {
+      value.push_back(Quantise(simulate(e.index), scene.plan.output.dtype));
+      bound.push_back(e.bound);
     }
     return Agreement(elements, value, bound);
   };

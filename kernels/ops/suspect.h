@@ -79,6 +79,10 @@ class AlteredInputs final : public HostInputs {
 Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read,
                     std::string reads_as, std::string next_step);
 
+// The suspect that every element is what `simulate` gives, rounded to the output's format.
+Suspect Simulated(const Scene& scene, std::function<double(std::int64_t index)> simulate,
+                  std::string reads_as, std::string next_step);
+
 // The proof that nearly all of the elements are `value`, each within its `bound`, and
 // that few of them could be right as well; nothing if they are not. Both spans have an
 // entry an element.

@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_bound.h"
@@ -15,21 +14,16 @@ namespace {
 using Faulty = std::function<double(double a, double b)>;
 
 // The suspect that every element is what `faulty` makes of a and b, with b read from `b_at`.
-Suspect Simulated(const Scene& scene, Faulty faulty, std::function<std::int64_t(std::int64_t)> b_at,
-                  std::string reads_as, std::string next_step) {
-  auto test = [&scene, faulty = std::move(faulty), b_at = std::move(b_at)](
-                  std::span<const WrongElement> elements) -> std::optional<Proof> {
-    std::vector<double> value, bound;
-    for (const WrongElement& e : elements) {
-      double a = 0, b = 0;
-      scene.inputs.Read(0, e.index, 1, &a);
-      if (scene.plan.inputs.size() > 1) scene.inputs.Read(1, b_at(e.index), 1, &b);
-      value.push_back(Quantise(faulty(a, b), scene.plan.output.dtype));
-      bound.push_back(e.bound);
-    }
-    return Agreement(elements, value, bound);
+Suspect OfOperands(const Scene& scene, Faulty faulty,
+                   std::function<std::int64_t(std::int64_t)> b_at, std::string reads_as,
+                   std::string next_step) {
+  auto simulate = [&scene, faulty = std::move(faulty), b_at = std::move(b_at)](std::int64_t index) {
+    double a = 0, b = 0;
+    scene.inputs.Read(0, index, 1, &a);
+    if (scene.plan.inputs.size() > 1) scene.inputs.Read(1, b_at(index), 1, &b);
+    return faulty(a, b);
   };
-  return {std::move(reads_as), std::move(next_step), std::move(test)};
+  return Simulated(scene, std::move(simulate), std::move(reads_as), std::move(next_step));
 }
 
 std::vector<Suspect> SuspectsOf(const Scene& scene) {
@@ -40,7 +34,7 @@ std::vector<Suspect> SuspectsOf(const Scene& scene) {
   std::vector<Suspect> suspects;
   const auto add = [&](Faulty faulty, std::string reads_as, std::string next_step) {
     suspects.push_back(
-        Simulated(scene, std::move(faulty), b_at, std::move(reads_as), std::move(next_step)));
+        OfOperands(scene, std::move(faulty), b_at, std::move(reads_as), std::move(next_step)));
   };
   switch (kind) {
     case ElementwiseKind::kAdd:
@@ -71,7 +65,7 @@ std::vector<Suspect> SuspectsOf(const Scene& scene) {
     }
   }
   if (p.broadcast && rows > 1) {
-    suspects.push_back(Simulated(
+    suspects.push_back(OfOperands(
         scene, [kind](double a, double b) { return ElementwiseValue(kind, a, b); },
         [cols](std::int64_t i) { return (i % cols + 1) % cols; },
         "b is read one column to the right", "read b[j] for column j"));

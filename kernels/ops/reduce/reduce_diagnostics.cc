@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/diagnostics.h"
@@ -35,17 +34,11 @@ Slice SliceOf(const Scene& scene, std::int64_t index) {
 }
 
 // The suspect that every output is what `faulty` makes of its slice.
-Suspect Simulated(const Scene& scene, Faulty faulty, std::string reads_as, std::string next_step) {
-  auto test = [&scene, faulty = std::move(faulty)](
-                  std::span<const WrongElement> elements) -> std::optional<Proof> {
-    std::vector<double> value, bound;
-    for (const WrongElement& e : elements) {
-      value.push_back(Quantise(faulty(SliceOf(scene, e.index)), scene.plan.output.dtype));
-      bound.push_back(e.bound);
-    }
-    return Agreement(elements, value, bound);
+Suspect OfSlices(const Scene& scene, Faulty faulty, std::string reads_as, std::string next_step) {
+  auto simulate = [&scene, faulty = std::move(faulty)](std::int64_t index) {
+    return faulty(SliceOf(scene, index));
   };
-  return {std::move(reads_as), std::move(next_step), std::move(test)};
+  return Simulated(scene, std::move(simulate), std::move(reads_as), std::move(next_step));
 }
 
 double Sum(std::span<const double> x) {
@@ -75,7 +68,7 @@ std::vector<Suspect> SuspectsOf(const Scene& scene) {
   for (const std::int64_t width : {4, 8, 16, 32, 64, 128, 256}) tails.insert(length % width);
   for (const std::int64_t tail : tails) {
     if (tail == 0 || tail >= length) continue;
-    suspects.push_back(Simulated(
+    suspects.push_back(OfSlices(
         scene,
         [result, tail](const Slice& x) {
           return result({x.data(), x.size() - static_cast<std::size_t>(tail)});
@@ -84,7 +77,7 @@ std::vector<Suspect> SuspectsOf(const Scene& scene) {
         "look at the bounds of the loop along the axis: its last iteration and its remainder"));
   }
   if (length > 1) {
-    suspects.push_back(Simulated(
+    suspects.push_back(OfSlices(
         scene,
         [result](const Slice& x) {
           return result({x.data() + 1, x.size() - 1});
@@ -93,13 +86,13 @@ std::vector<Suspect> SuspectsOf(const Scene& scene) {
         "look at where the loop along the axis begins, and at what an accumulator starts with"));
   }
   if (kind == ReduceKind::kMax) {
-    suspects.push_back(Simulated(
+    suspects.push_back(OfSlices(
         scene, [](const Slice& x) { return std::max(0.0, LargestOf(x).value); },
         "the maximum of negative elements is 0: the accumulator starts at 0",
         "start with -Inf, or with the first element"));
   }
   if (kind == ReduceKind::kArgmax) {
-    suspects.push_back(Simulated(
+    suspects.push_back(OfSlices(
         scene,
         [](const Slice& x) {
           const double most = LargestOf(x).value;

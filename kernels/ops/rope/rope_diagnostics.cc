@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/rope/rope_reference.h"
@@ -39,17 +38,11 @@ double Turned(const Scene& scene, const Fault& fault, std::int64_t index) {
   return (col == at.first) != fault.swapped ? turned.first : turned.second;
 }
 
-Suspect Simulated(const Scene& scene, const Fault& fault, std::string reads_as,
-                  std::string next_step) {
-  auto test = [&scene, fault](std::span<const WrongElement> elements) -> std::optional<Proof> {
-    std::vector<double> value, bound;
-    for (const WrongElement& e : elements) {
-      value.push_back(Quantise(Turned(scene, fault, e.index), scene.plan.output.dtype));
-      bound.push_back(e.bound);
-    }
-    return Agreement(elements, value, bound);
-  };
-  return {std::move(reads_as), std::move(next_step), std::move(test)};
+Suspect Faulty(const Scene& scene, const Fault& fault, std::string reads_as,
+               std::string next_step) {
+  return Simulated(
+      scene, [&scene, fault](std::int64_t index) { return Turned(scene, fault, index); },
+      std::move(reads_as), std::move(next_step));
 }
 
 class OfRope final : public Diagnostics {
@@ -60,22 +53,21 @@ class OfRope final : public Diagnostics {
     const auto& p = std::get<RopeProblem>(scene.c.problem);
     const std::string_view other = p.interleaved ? "dim/2 apart" : "neighbours";
     std::vector<Suspect> suspects = {
-        Simulated(scene, {.sign = -1},
-                  "pairs are turned the other way: the sine has the wrong sign",
-                  "compute x1·cos - x2·sin and x2·cos + x1·sin"),
-        Simulated(scene, {.swapped = true}, "the two elements of each pair are exchanged",
-                  "write x1·cos - x2·sin to the first element of the pair"),
-        Simulated(scene, {.other_form = true}, std::string("pairs are taken to be ").append(other),
-                  "use the pairing that the case asks for (rope.interleaved)"),
-        Simulated(scene, {.shift = 1}, "positions are one too high",
-                  "the first position of a sequence is rope.start"),
-        Simulated(scene, {.still = true}, "nothing is turned: the output is the input",
-                  "turn every pair by position·theta^(-2i/dim)"),
+        Faulty(scene, {.sign = -1}, "pairs are turned the other way: the sine has the wrong sign",
+               "compute x1·cos - x2·sin and x2·cos + x1·sin"),
+        Faulty(scene, {.swapped = true}, "the two elements of each pair are exchanged",
+               "write x1·cos - x2·sin to the first element of the pair"),
+        Faulty(scene, {.other_form = true}, std::string("pairs are taken to be ").append(other),
+               "use the pairing that the case asks for (rope.interleaved)"),
+        Faulty(scene, {.shift = 1}, "positions are one too high",
+               "the first position of a sequence is rope.start"),
+        Faulty(scene, {.still = true}, "nothing is turned: the output is the input",
+               "turn every pair by position·theta^(-2i/dim)"),
     };
     if (p.start != 0) {
-      suspects.push_back(Simulated(scene, {.shift = -p.start},
-                                   "positions begin at 0, not at rope.start",
-                                   "add rope.start to every position"));
+      suspects.push_back(Faulty(scene, {.shift = -p.start},
+                                "positions begin at 0, not at rope.start",
+                                "add rope.start to every position"));
     }
     return suspects;
   }
