@@ -19,11 +19,6 @@ constexpr std::size_t kDigestDigits = 32;
 // Blocks of an arena are aligned; a few of them take this much more than they hold.
 constexpr std::int64_t kBlockOverhead = 512;
 
-std::int64_t SaturatingAdd(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
 void CheckTensor(const std::string& field, const TensorSpec& t, std::vector<FieldError>& errors) {
   if (t.dtype == DType::kUnspecified) {
     errors.push_back({field + ".dtype", "is required: fp64, fp32, tf32, fp16, bf16, …"});

@@ -37,10 +37,14 @@ struct Field {
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 46;
 
-// a·b, saturated at INT64_MAX; both >= 0.
+// a·b and a + b, saturated at INT64_MAX; both >= 0.
 constexpr std::int64_t SaturatingMul(std::int64_t a, std::int64_t b) {
   std::int64_t r = 0;
   return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+constexpr std::int64_t SaturatingAdd(std::int64_t a, std::int64_t b) {
+  std::int64_t r = 0;
+  return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
 // Calls visit(name, value) for each field of a problem in the table's order; value
