@@ -9,67 +9,21 @@
 #ifndef ASSAY_SERVER_KERNELS_USER_KERNELS_H_
 #define ASSAY_SERVER_KERNELS_USER_KERNELS_H_
 
-#include <openssl/evp.h>
-
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/kernels/compiler.h"
 #include "server/kernels/kernel_folder.h"
-#include "server/kernels/launch_description.h"
+#include "server/kernels/kernel_upload.h"
+#include "server/kernels/user_kernel_options.h"
 
 namespace assay::server {
-
-// The most bytes of a file's name.
-inline constexpr std::size_t kMostKernelNameBytes = 128;
-
-struct UserKernelOptions {
-  bool library = false;                   // libraries are taken
-  bool source = false;                    // C, C++ and CUDA source is taken, and compiled
-  bool code_object = false;               // PTX and cubins are taken, for CUDA devices
-  std::vector<std::string> node_folders;  // whose libraries a client may name
-  std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
-  KernelFolderOptions folder;
-  CompilerOptions compiler;
-  std::function<CudaTargets()> targets;  // empty: the emulator alone
-  std::string cheats_folder;  // libraries of the cheats (kernels/cheats); empty: there are none
-};
-
-// A file that is coming in.
-class KernelUpload {
- public:
-  ~KernelUpload();
-  KernelUpload(const KernelUpload&) = delete;
-  KernelUpload& operator=(const KernelUpload&) = delete;
-
-  // Takes the next bytes. INVALID_ARGUMENT if there are more than the header says.
-  absl::Status Append(std::string_view bytes);
-
-  const v1::UserKernel& kernel() const { return kernel_; }
-
- private:
-  friend class UserKernels;
-  KernelUpload(KernelFolder& folder, std::string path);
-
-  KernelFolder& folder_;
-  const std::string path_;    // of the folder that is being written
-  v1::UserKernel kernel_;     // what the header says
-  LaunchDescription launch_;  // of CUDA code, as are the next two
-  std::string launch_text_;
-  std::string entry_;
-  std::int64_t taken_ = 0;
-  int file_ = -1;
-  EVP_MD_CTX* digest_;
-};
 
 class UserKernels {
  public:
@@ -77,7 +31,7 @@ class UserKernels {
   static absl::StatusOr<std::unique_ptr<UserKernels>> Open(UserKernelOptions options);
 
   // Whether any form is taken.
-  bool on() const { return options_.library || options_.source || options_.code_object; }
+  bool on() const { return options_.on(); }
 
   // Checks a header and begins an upload. A file on the node is read here. Errors as
   // assay.v1.ValidationService.UploadKernel says.
@@ -98,10 +52,7 @@ class UserKernels {
  private:
   explicit UserKernels(UserKernelOptions options) : options_(std::move(options)) {}
 
-  absl::Status CheckForm(const v1::KernelHeader& header) const;
-  absl::Status CheckHeader(const v1::KernelHeader& header) const;
   absl::Status CheckCheat(std::string_view provider) const;
-  absl::Status TakeLaunch(const v1::KernelHeader& header, KernelUpload& upload) const;
   absl::Status CompileSource(const KernelUpload& upload, const std::string& library,
                              const CudaTargets& targets,
                              const std::function<void(const std::string&)>& log,
@@ -112,7 +63,6 @@ class UserKernels {
                                   Compile compile) const;
   absl::Status CompileForDevice(const KernelUpload& upload, const std::string& library,
                                 Compile compile) const;
-  absl::Status ReadNodeFile(const std::string& path, KernelUpload& upload);
 
   const UserKernelOptions options_;
   std::unique_ptr<KernelFolder> folder_;  // null if no form is taken

@@ -11,7 +11,7 @@
 #include "server/base/log.h"
 #include "server/baselines/baseline_times.h"
 #include "server/pass/job_verdict.h"
-#include "server/plan/job_plan.h"
+#include "server/plan/suite_cases.h"
 
 namespace assay::server {
 

@@ -2,7 +2,7 @@
 
 #include "kernels/text/cat.h"
 #include "server/baselines/profiling.h"
-#include "server/plan/job_plan.h"
+#include "server/plan/suite_cases.h"
 
 namespace assay::server {
 namespace {

@@ -41,9 +41,6 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
 // Cases of a part from `from` on, without those that fill its budget.
 int CasesToRun(const DevicePlan& plan, std::size_t from = 0);
 
-// "gemm onednn fp32": how DevicePlan::required names a kernel.
-std::string RequirementKey(const v1::CaseSpec& spec);
-
 }  // namespace assay::server
 
 #endif  // ASSAY_SERVER_PLAN_JOB_PLAN_H_

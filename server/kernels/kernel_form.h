@@ -1,0 +1,25 @@
+// What the forms of users' kernels have in common.
+#ifndef ASSAY_SERVER_KERNELS_KERNEL_FORM_H_
+#define ASSAY_SERVER_KERNELS_KERNEL_FORM_H_
+
+#include "assay/v1/user_kernel.pb.h"
+
+namespace assay::server {
+
+// Whether the daemon compiles it.
+inline bool IsSource(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA;
+}
+
+inline bool IsCodeObject(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_PTX || form == v1::KERNEL_FORM_CUBIN;
+}
+
+// Whether a launch description belongs to it.
+inline bool HasLaunch(v1::KernelForm form) {
+  return form == v1::KERNEL_FORM_CUDA || IsCodeObject(form);
+}
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_KERNELS_KERNEL_FORM_H_
