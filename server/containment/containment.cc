@@ -7,16 +7,16 @@
 
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <fstream>
 #include <mutex>
-#include <queue>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "kernels/text/cat.h"
+#include "server/base/task_thread.h"
 #include "server/containment/call_filter.h"
 #include "server/containment/environment.h"
 #include "server/containment/file_rules.h"
@@ -75,20 +75,13 @@ class ThreadContainment final : public Containment {
 
   // Starts the threads. std::system_error if there can be no more of them.
   void Begin(const ContainmentOptions& options) {
-    thread_ = std::thread([this, &options] { Loop(options); });
-    // The thread reads the options until it has given up its rights.
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ready_; });
+    thread_.emplace();
+    thread_->RunAndWait([&] { GiveUpRights(options); });
     if (listener_ >= 0) listening_ = std::thread([this] { Listen(); });
   }
 
   ~ThreadContainment() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    thread_.reset();  // first: a process that it starts may wait for an answer of the other thread
     eventfd_write(wake_, 1);
     if (listening_.joinable()) listening_.join();
     if (listener_ >= 0) close(listener_);
@@ -96,18 +89,8 @@ class ThreadContainment final : public Containment {
   }
 
   void Start(const std::function<pid_t()>& start) override {
-    bool done = false;
     pid_t pid = -1;
-    std::unique_lock lock(mutex_);
-    jobs_.push([&] {
-      const pid_t started = start();
-      const std::lock_guard inner(mutex_);
-      pid = started;
-      done = true;
-      changed_.notify_all();
-    });
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return done; });
+    thread_->RunAndWait([&] { pid = start(); });
     if (pid > 0) LimitProcess(pid, limits_);
   }
 
@@ -121,22 +104,6 @@ class ThreadContainment final : public Containment {
   }
 
  private:
-  void Loop(const ContainmentOptions& options) {
-    GiveUpRights(options);
-    std::unique_lock lock(mutex_);
-    ready_ = true;
-    changed_.notify_all();
-    for (;;) {
-      changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      const std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop();
-      lock.unlock();
-      job();
-      lock.lock();
-    }
-  }
-
   void Add(std::string_view name, const std::string& error, const std::string& detail) {
     measures_.push_back({std::string(name), error.empty(), error.empty() ? detail : error});
   }
@@ -207,16 +174,10 @@ class ThreadContainment final : public Containment {
   int listener_ = -1;
   const int wake_ = eventfd(0, EFD_CLOEXEC);
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::queue<std::function<void()>> jobs_;
-  bool ready_ = false;
-  bool stopping_ = false;
-
   std::mutex tell_mutex_;
   std::function<void(const std::string&)> tell_;
 
-  std::thread thread_;
+  std::optional<TaskThread> thread_;  // that has given up its rights
   std::thread listening_;
 };
 

@@ -12,16 +12,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <functional>
-#include <mutex>
-#include <queue>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
@@ -29,6 +24,7 @@
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
 #include "server/base/even_time.h"
+#include "server/base/task_thread.h"
 #include "server/containment/containment.h"
 #include "server/containment/environment.h"
 #include "server/containment/orphans.h"
@@ -36,49 +32,12 @@
 namespace assay::server {
 namespace {
 
-// The thread that starts all workers. It is never joined. It ends with the process, and so do the
-// workers.
-class ImmortalThread {
- public:
-  static ImmortalThread& Get() {
-    static auto* thread = new ImmortalThread;
-    return *thread;
-  }
-
-  void Run(const std::function<void()>& job) {
-    std::unique_lock lock(mutex_);
-    bool done = false;
-    jobs_.push([&] {
-      job();
-      std::lock_guard inner(mutex_);
-      done = true;
-      changed_.notify_all();
-    });
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return done; });
-  }
-
- private:
-  ImmortalThread() {
-    std::thread([this] { Loop(); }).detach();
-  }
-
-  void Loop() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return !jobs_.empty(); });
-      const auto job = std::move(jobs_.front());
-      jobs_.pop();
-      lock.unlock();
-      job();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::queue<std::function<void()>> jobs_;
-};
+// Starts all workers that no containment starts. It is never destroyed: it ends with the process,
+// and so do the workers. std::system_error if the machine has no room for it.
+TaskThread& ImmortalThread() {
+  static auto* const thread = new TaskThread;
+  return *thread;
+}
 
 // Copies `fd` to a number above the descriptors of a worker, so that no dup2 in the child
 // overwrites the source of a later dup2.
@@ -191,7 +150,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Proces
       if (options.containment != nullptr) {
         options.containment->Start(spawn);
       } else {
-        ImmortalThread::Get().Run(spawn);
+        ImmortalThread().RunAndWait(spawn);
       }
     } catch (const std::system_error& error) {  // no room for the thread that starts it
       rc = error.code().value();

@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "assay/v1/service.grpc.pb.h"
+#include "server/base/task_thread.h"
 #include "server/rpc/open_streams.h"
-#include "server/rpc/task_thread.h"
 #include "server/store/store.h"
 
 namespace assay::server {

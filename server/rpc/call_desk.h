@@ -20,10 +20,10 @@
 #include "server/auth/access.h"
 #include "server/auth/client_limits.h"
 #include "server/base/even_time.h"
+#include "server/base/task_thread.h"
 #include "server/jobs/job_manager.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/error_mapping.h"
-#include "server/rpc/task_thread.h"
 
 namespace assay::server {
 

@@ -18,9 +18,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "assay/v1/compare.pb.h"
+#include "server/base/task_thread.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/open_streams.h"
-#include "server/rpc/task_thread.h"
 #include "server/worker/executor.h"
 #include "server/worker/piece_reader.h"
 

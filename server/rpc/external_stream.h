@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/external.pb.h"
+#include "server/base/task_thread.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/open_streams.h"
-#include "server/rpc/task_thread.h"
 #include "server/worker/caller_link.h"
 #include "server/worker/duplex_stream.h"
 

@@ -20,9 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "assay/v1/user_kernel.pb.h"
+#include "server/base/task_thread.h"
 #include "server/kernels/user_kernels.h"
 #include "server/rpc/open_streams.h"
-#include "server/rpc/task_thread.h"
 
 namespace assay::server {
 

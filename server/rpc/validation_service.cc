@@ -1,12 +1,12 @@
 #include "server/rpc/validation_service.h"
 
 #include <cstddef>
-#include <future>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "google/protobuf/util/time_util.h"
+#include "server/base/task_thread.h"
 #include "server/plan/suite_list.h"
 #include "server/rpc/backup_stream.h"
 #include "server/rpc/call_desk.h"
@@ -16,7 +16,6 @@
 #include "server/rpc/open_streams.h"
 #include "server/rpc/pages.h"
 #include "server/rpc/request_parsing.h"
-#include "server/rpc/task_thread.h"
 #include "server/rpc/upload_stream.h"
 #include "server/rpc/watch_stream.h"
 
@@ -216,9 +215,7 @@ void ValidationService::SetAddresses(const std::string& address,
 }
 
 void ValidationService::AskPump() {
-  std::promise<void> answer;
-  impl_->pump().Run([&] { answer.set_value(); });
-  answer.get_future().wait();
+  impl_->pump().RunAndWait([] {});
 }
 
 void ValidationService::SetWatchStall(absl::Duration stall) { impl_->streams().SetStall(stall); }

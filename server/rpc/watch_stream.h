@@ -15,9 +15,9 @@
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
 #include "assay/v1/service.pb.h"
+#include "server/base/task_thread.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/open_streams.h"
-#include "server/rpc/task_thread.h"
 
 namespace assay::server {
 
