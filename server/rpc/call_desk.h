@@ -78,7 +78,7 @@ class CallDesk {
     return reactor;
   }
 
-  // The same, on a thread for long work: writes() or long_work().
+  // The same, on a thread for long work.
   template <class Handler>
   grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, Call call, Handler handler) {
     grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();

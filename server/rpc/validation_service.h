@@ -110,7 +110,7 @@ class ValidationService : public v1::ValidationService::CallbackService {
       grpc::CallbackServerContext*) override;
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
