@@ -9,7 +9,6 @@
 #include <deque>
 #include <fstream>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <utility>
 
@@ -138,16 +137,19 @@ ConfigChanges ChangesTo(const Config& read, Config& now) {
   ConfigChanges changes;
   for (const options::Option& option : options::Table()) {
     if (option.field.same(read, now)) continue;
-    const std::span<const std::string_view> reloadable = ReloadableOptions();
-    const bool taken =
-        std::find(reloadable.begin(), reloadable.end(), option.name) != reloadable.end();
-    if (taken) option.field.copy(read, now);
-    (taken ? changes.taken : changes.need_restart).emplace_back(option.name);
+    if (option.reloadable) option.field.copy(read, now);
+    (option.reloadable ? changes.taken : changes.need_restart).emplace_back(option.name);
   }
   return changes;
 }
 
-std::span<const std::string_view> ReloadableOptions() { return options::Reloadable(); }
+std::vector<std::string_view> ReloadableOptions() {
+  std::vector<std::string_view> names;
+  for (const options::Option& option : options::Table()) {
+    if (option.reloadable) names.push_back(option.name);
+  }
+  return names;
+}
 
 absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv,
                                                std::string_view version) {

@@ -16,7 +16,6 @@
 #define ASSAY_SERVER_BASE_CONFIG_H_
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,7 +103,7 @@ struct ConfigChanges {
 };
 ConfigChanges ChangesTo(const Config& read, Config& now);
 // The options that ChangesTo takes.
-std::span<const std::string_view> ReloadableOptions();
+std::vector<std::string_view> ReloadableOptions();
 
 // Reads the keys of a TOML text into `config`. Messages call the text `name`.
 absl::Status ReadToml(std::string_view text, std::string_view name, Config& config);

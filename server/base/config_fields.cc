@@ -26,6 +26,15 @@ Field Text(std::string Config::*member) {
       member);
 }
 
+Field AddressOrOff(std::string Config::*member) {
+  return FieldOf(
+      [member](const Values& v, Config& c) {
+        c.*member = v.back() == "off" ? "" : v.back();
+        return (c.*member).empty() ? absl::OkStatus() : ParseHostPort(c.*member).status();
+      },
+      member);
+}
+
 Field List(std::vector<std::string> Config::*member) {
   return FieldOf(
       [member](const Values& v, Config& c) {
@@ -67,16 +76,7 @@ Field Time(absl::Duration Config::*member, bool zero_allowed) {
       member);
 }
 
-Field Bytes(std::int64_t Config::*member) {
-  return FieldOf(
-      [member](const Values& v, Config& c) {
-        const absl::StatusOr<std::int64_t> bytes = ParseBytes(v.back());
-        if (!bytes.ok()) return bytes.status();
-        c.*member = *bytes;
-        return absl::OkStatus();
-      },
-      member);
-}
+Field Bytes(std::int64_t Config::*member) { return BytesFrom(member, 0, INT64_MAX); }
 
 Field BytesFrom(std::int64_t Config::*member, std::int64_t low, std::int64_t high) {
   return FieldOf(

@@ -36,6 +36,8 @@ Field FieldOf(Read read, Member Config::*... members) {
 }
 
 Field Text(std::string Config::*member);
+// HOST:PORT, or off, which makes it empty.
+Field AddressOrOff(std::string Config::*member);
 // At least one word, with commas between them.
 Field List(std::vector<std::string> Config::*member);
 // true or false.

@@ -35,18 +35,6 @@ absl::Status ReadUserKernels(const Values& values, Config& config) {
   return absl::OkStatus();
 }
 
-absl::Status ReadHealthListen(const Values& values, Config& config) {
-  config.health_listen = values.back() == "off" ? "" : values.back();
-  return config.health_listen.empty() ? absl::OkStatus()
-                                      : ParseHostPort(config.health_listen).status();
-}
-
-absl::Status ReadMetricsListen(const Values& values, Config& config) {
-  config.metrics_listen = values.back() == "off" ? "" : values.back();
-  return config.metrics_listen.empty() ? absl::OkStatus()
-                                       : ParseHostPort(config.metrics_listen).status();
-}
-
 // "5ms/10s", "off".
 absl::Status ReadProbe(const Values& values, Config& config) {
   const std::string& text = values.back();
@@ -68,19 +56,6 @@ absl::Status ReadProbe(const Values& values, Config& config) {
   return absl::OkStatus();
 }
 
-// The options that a running daemon takes over.
-constexpr std::string_view kReloadable[] = {"store-keep",
-                                            "store-keep-bytes",
-                                            "drain-timeout",
-                                            "client-max-waiting-jobs",
-                                            "client-cases-per-minute",
-                                            "client-max-watchers",
-                                            "max-watchers",
-                                            "client-max-connections",
-                                            "client-max-uploads",
-                                            "watch-stall",
-                                            "log-level"};
-
 }  // namespace
 
 const std::vector<Option>& Table() {
@@ -92,11 +67,11 @@ const std::vector<Option>& Table() {
       {"metrics-listen", Kind::kText, "ADDRESS",
        "address that serves /metrics and /healthz: HOST:PORT, or off; addresses other than "
        "loopback need --metrics-tls or --insecure (default 127.0.0.1:9575)",
-       FieldOf(ReadMetricsListen, &Config::metrics_listen)},
+       AddressOrOff(&Config::metrics_listen)},
       {"health-listen", Kind::kText, "ADDRESS",
        "address that serves grpc.health.v1 alone, without TLS, for health checks that have no TLS: "
        "HOST:PORT, or off; addresses other than loopback need --insecure (default off)",
-       FieldOf(ReadHealthListen, &Config::health_listen)},
+       AddressOrOff(&Config::health_listen)},
       {"state-dir", Kind::kText, "DIR",
        "folder of the store; it is made if it does not exist (default $STATE_DIRECTORY, else "
        "/var/lib/assay for root, else ~/.local/state/assay)",
@@ -176,12 +151,12 @@ const std::vector<Option>& Table() {
        Bytes(&Config::store_max_bytes)},
       {"store-keep", Kind::kText, "TIME",
        "how long the store keeps ended jobs and their results; 0 means for ever (default 2160h)",
-       Time(&Config::store_keep, true)},
+       Time(&Config::store_keep, true), /*reloadable=*/true},
       {"store-keep-bytes", Kind::kText, "BYTES",
        "if the store is larger, the jobs that ended first are deleted; it is at most nine tenths "
        "of "
        "--store-max-bytes; 0 means no limit (default 10GiB)",
-       Bytes(&Config::store_keep_bytes)},
+       Bytes(&Config::store_keep_bytes), /*reloadable=*/true},
       {"case-deadline", Kind::kText, "TIME",
        "longest time for a case that has no deadline of its own (default 60s)",
        Time(&Config::case_deadline, false)},
@@ -195,7 +170,7 @@ const std::vector<Option>& Table() {
       {"drain-timeout", Kind::kText, "TIME",
        "how long running jobs may take to end after SIGTERM; 0 interrupts them at once (default "
        "30s)",
-       Time(&Config::drain_timeout, true)},
+       Time(&Config::drain_timeout, true), /*reloadable=*/true},
       {"max-cases", Kind::kText, "N", "most cases in a job (default 10000)",
        Count(&Config::max_cases, 1, 1'000'000)},
       {"max-waiting-jobs", Kind::kText, "N",
@@ -205,29 +180,29 @@ const std::vector<Option>& Table() {
        "most jobs of one client that may wait; a client is a certificate, a token, a user of a "
        "Unix "
        "socket, or else an address; 0 means no limit (default 500)",
-       LimitOf(&ClientLimitValues::waiting_jobs)},
+       LimitOf(&ClientLimitValues::waiting_jobs), /*reloadable=*/true},
       {"client-cases-per-minute", Kind::kText, "N",
        "most cases that one client may send a minute; a larger job is taken if the client has sent "
        "nothing before, and counts for several minutes; 0 means no limit (default 200000)",
-       LimitOf(&ClientLimitValues::cases_per_minute)},
+       LimitOf(&ClientLimitValues::cases_per_minute), /*reloadable=*/true},
       {"client-max-watchers", Kind::kText, "N",
        "most jobs that one client may watch at the same time; 0 means no limit (default 1000)",
-       LimitOf(&ClientLimitValues::watchers)},
+       LimitOf(&ClientLimitValues::watchers), /*reloadable=*/true},
       {"max-watchers", Kind::kText, "N",
        "most watchers of all clients; 0 means no limit (default 2000)",
-       LimitOf(&ClientLimitValues::all_watchers)},
+       LimitOf(&ClientLimitValues::all_watchers), /*reloadable=*/true},
       {"client-max-connections", Kind::kText, "N",
        "most connections of one client, which is an address or a user of a Unix socket here; 0 "
        "means "
        "no limit (default 1000)",
-       LimitOf(&ClientLimitValues::connections)},
+       LimitOf(&ClientLimitValues::connections), /*reloadable=*/true},
       {"client-max-uploads", Kind::kText, "N",
        "most kernels that one client may send at the same time; 0 means no limit (default 4)",
-       LimitOf(&ClientLimitValues::uploads)},
+       LimitOf(&ClientLimitValues::uploads), /*reloadable=*/true},
       {"watch-stall", Kind::kText, "TIME",
        "how long a watcher may take no event although there are some; then the daemon ends its "
        "stream, and the client resumes it; 0 means for ever (default 60s)",
-       Time(&Config::watch_stall, true)},
+       Time(&Config::watch_stall, true), /*reloadable=*/true},
       {"max-request-bytes", Kind::kText, "BYTES", "largest request, at least 4MiB (default 32MiB)",
        BytesFrom(&Config::max_request_bytes, std::int64_t{4} << 20, std::int64_t{1} << 30)},
       {"transport-bytes", Kind::kText, "BYTES",
@@ -252,12 +227,10 @@ const std::vector<Option>& Table() {
        "5ms/10s, or off (default off)",
        FieldOf(ReadProbe, &Config::probe_share, &Config::probe_interval)},
       {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
-       OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},
+       OneOf(&Config::log_level, {"debug", "info", "warn", "error"}), /*reloadable=*/true},
   };
   return *table;
 }
-
-std::span<const std::string_view> Reloadable() { return kReloadable; }
 
 std::string Near(std::string_view name) {
   std::vector<std::string_view> known;

@@ -2,7 +2,6 @@
 #ifndef ASSAY_SERVER_BASE_CONFIG_OPTIONS_H_
 #define ASSAY_SERVER_BASE_CONFIG_OPTIONS_H_
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +18,11 @@ struct Option {
   std::string_view placeholder;
   std::string_view help;
   Field field;
+  bool reloadable = false;  // a running daemon takes it over
 };
 
 // Every option, in the order of --help.
 const std::vector<Option>& Table();
-
-// The options that a running daemon takes over.
-std::span<const std::string_view> Reloadable();
 
 // The option of this name; null if there is none.
 const Option* Find(std::string_view name);
