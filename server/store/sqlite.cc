@@ -105,6 +105,16 @@ absl::StatusOr<Statement> Database::Prepare(std::string_view sql) {
   return statement;
 }
 
+absl::Status Database::PrepareAll(
+    std::initializer_list<std::pair<Statement*, const char*>> statements) {
+  for (const auto& [statement, sql] : statements) {
+    absl::StatusOr<Statement> prepared = Prepare(sql);
+    if (!prepared.ok()) return prepared.status();
+    *statement = *std::move(prepared);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::int64_t> Database::Number(std::string_view sql) {
   absl::StatusOr<Statement> statement = Prepare(sql);
   if (!statement.ok()) return statement.status();

@@ -10,9 +10,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -69,6 +71,8 @@ class Database {
 
   absl::Status Exec(const char* sql);
   absl::StatusOr<Statement> Prepare(std::string_view sql);
+  // Prepares each statement. Returns the first failure.
+  absl::Status PrepareAll(std::initializer_list<std::pair<Statement*, const char*>> statements);
   // The one number a query gives, such as that of a pragma.
   absl::StatusOr<std::int64_t> Number(std::string_view sql);
 

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Make(std::unique_ptr<D
 }
 
 absl::Status StoreReader::PrepareAll() {
-  const std::pair<Statement*, const char*> table[] = {
+  return database_->PrepareAll({
       {&row_, "SELECT row FROM jobs WHERE name = ?1"},
       {&job_, kJob},
       {&request_, kRequest},
@@ -99,13 +99,7 @@ absl::Status StoreReader::PrepareAll() {
        "SELECT device, first_index, required, cases FROM plans"
        " WHERE key >= ?1 AND key < ?2 ORDER BY key"},
       {&indices_, "SELECT key FROM results WHERE key >= ?1 AND key < ?2 ORDER BY key"},
-  };
-  for (const auto& [statement, sql] : table) {
-    absl::StatusOr<Statement> prepared = database_->Prepare(sql);
-    if (!prepared.ok()) return prepared.status();
-    *statement = *std::move(prepared);
-  }
-  return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<std::int64_t> StoreReader::Row(std::string_view name) {

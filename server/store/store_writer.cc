@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Make(std::unique_ptr<D
 }
 
 absl::Status StoreWriter::PrepareAll() {
-  const std::pair<Statement*, const char*> table[] = {
+  return database_->PrepareAll({
       {&begin_, "BEGIN IMMEDIATE"},
       {&commit_, "COMMIT"},
       {&roll_back_, "ROLLBACK"},
@@ -80,13 +80,7 @@ absl::Status StoreWriter::PrepareAll() {
       {&delete_labels_, "DELETE FROM labels WHERE job = ?1"},
       {&delete_results_, "DELETE FROM results WHERE key BETWEEN ?1 AND ?2"},
       {&delete_events_, "DELETE FROM events WHERE key BETWEEN ?1 AND ?2"},
-  };
-  for (const auto& [statement, sql] : table) {
-    absl::StatusOr<Statement> prepared = database_->Prepare(sql);
-    if (!prepared.ok()) return prepared.status();
-    *statement = *std::move(prepared);
-  }
-  return absl::OkStatus();
+  });
 }
 
 absl::Status StoreWriter::Insert(const NewJob& job) {
