@@ -371,8 +371,6 @@ void RunAttention(const AttentionLaunch& a) {
   });
 }
 
-const char* AttentionTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -382,31 +380,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunAttention);
-HWY_EXPORT(AttentionTarget);
-
-class AttentionKernel : public Kernel {
- public:
-  explicit AttentionKernel(const internal::AttentionLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    launch_.q = inputs[0].data;
-    launch_.k = inputs[1].data;
-    launch_.v = inputs[2].data;
-    launch_.mask = inputs.size() > 3 ? inputs[3].as<const std::int8_t>() : nullptr;
-    launch_.o = output.data;
-    HWY_DYNAMIC_DISPATCH(RunAttention)(launch_);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override {
-    std::string text = HWY_DYNAMIC_DISPATCH(AttentionTarget)();
-    if (internal::IsCoded(launch_.in)) text.append(", P ").append(Name(launch_.in));
-    return text;
-  }
-
- private:
-  internal::AttentionLaunch launch_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan& plan,
                                                       Device& device) {
@@ -444,7 +417,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
   absl::StatusOr<Block> workspace = device.arena().Allocate(launch.pitch * launch.workers, false);
   if (!workspace.ok()) return workspace.status();
   launch.workspace = static_cast<std::byte*>(workspace->data);
-  return std::make_unique<AttentionKernel>(launch);
+  std::string text = internal::BuiltinTarget();
+  if (internal::IsCoded(c.dtype)) text.append(", P ").append(Name(c.dtype));
+  return internal::Made(std::move(text), [launch](std::span<const TensorView> inputs,
+                                                  const TensorView& output) mutable {
+    launch.q = inputs[0].data;
+    launch.k = inputs[1].data;
+    launch.v = inputs[2].data;
+    launch.mask = inputs.size() > 3 ? inputs[3].as<const std::int8_t>() : nullptr;
+    launch.o = output.data;
+    HWY_DYNAMIC_DISPATCH(RunAttention)(launch);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

@@ -1,21 +1,57 @@
-// Shared code of the built-in CPU kernels above the SIMD code: refusals, formats, the choice of
-// streaming stores, and registry entries.
+// Shared code of the built-in CPU kernels above the SIMD code: kernels that are functions,
+// refusals, formats, the choice of streaming stores, and registry entries.
 //
-// Free functions; any thread may call them.
+// Any thread may call the functions.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/providers/provider.h"
 
 namespace assay::internal {
+
+// A kernel that is a function of the views.
+class FunctionKernel final : public Kernel {
+ public:
+  using Function = std::function<absl::Status(std::span<const TensorView>, const TensorView&)>;
+
+  FunctionKernel(std::string implementation, Function launch, const Accumulator& accumulator)
+      : implementation_(std::move(implementation)),
+        launch_(std::move(launch)),
+        accumulator_(accumulator) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    return launch_(inputs, output);
+  }
+  Accumulator accumulator() const override { return accumulator_; }
+  std::string implementation() const override { return implementation_; }
+
+ private:
+  const std::string implementation_;
+  const Function launch_;
+  const Accumulator accumulator_;
+};
+
+inline absl::StatusOr<std::unique_ptr<Kernel>> Made(std::string implementation,
+                                                    FunctionKernel::Function launch,
+                                                    const Accumulator& accumulator = {}) {
+  return std::make_unique<FunctionKernel>(std::move(implementation), std::move(launch),
+                                          accumulator);
+}
+
+// The SIMD target that the CPU kernels run on: "AVX3_ZEN4".
+std::string BuiltinTarget();
 
 // "the built-in softmax has no fp32 to int8 form; it has …".
 inline absl::Status NoSuchForm(std::string_view op, DType in, DType out, std::string_view has) {

@@ -252,8 +252,6 @@ void RunConv(const internal::ConvLaunch& launch) {
   });
 }
 
-const char* ConvTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -263,25 +261,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunConv);
-HWY_EXPORT(ConvTarget);
-
-class ConvKernel : public Kernel {
- public:
-  explicit ConvKernel(const internal::ConvLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    launch_.x = inputs[0].data;
-    launch_.w = inputs[1].data;
-    launch_.y = output.data;
-    HWY_DYNAMIC_DISPATCH(RunConv)(launch_);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(ConvTarget)(); }
-
- private:
-  internal::ConvLaunch launch_;
-};
 
 internal::ConvShape ShapeOf(const ConvProblem& p) {
   internal::ConvShape s{};
@@ -326,7 +305,14 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const Case& c, const Plan& plan
       device.arena().Allocate(launch.pitch * launch.blocking.workers, false);
   if (!workspace.ok()) return workspace.status();
   launch.workspace = static_cast<std::byte*>(workspace->data);
-  return std::make_unique<ConvKernel>(launch);
+  return internal::Made(internal::BuiltinTarget(), [launch](std::span<const TensorView> inputs,
+                                                            const TensorView& output) mutable {
+    launch.x = inputs[0].data;
+    launch.w = inputs[1].data;
+    launch.y = output.data;
+    HWY_DYNAMIC_DISPATCH(RunConv)(launch);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

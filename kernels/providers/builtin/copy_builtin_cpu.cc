@@ -53,8 +53,6 @@ void StreamBytes(const std::uint8_t* HWY_RESTRICT from, std::uint8_t* HWY_RESTRI
   hwy::FlushStream();
 }
 
-const char* CopyTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -64,40 +62,10 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(StreamBytes);
-HWY_EXPORT(CopyTarget);
 
 constexpr std::int64_t kLine = 64;  // [bytes]
 // Fewer lines are not worth a second thread, which takes some 2 µs to wake.
 constexpr std::int64_t kGrainLines = 2048;
-
-class CopyKernel : public Kernel {
- public:
-  explicit CopyKernel(bool streaming) : streaming_(streaming) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    const auto* from = inputs[0].as<const std::uint8_t>();
-    auto* to = output.as<std::uint8_t>();
-    const std::int64_t bytes = output.bytes();
-    ParallelFor((bytes + kLine - 1) / kLine, kGrainLines,
-                [&](std::int64_t begin, std::int64_t end) {
-                  const std::int64_t first = begin * kLine;
-                  const std::int64_t size = std::min(end * kLine, bytes) - first;
-                  if (streaming_) {
-                    HWY_DYNAMIC_DISPATCH(StreamBytes)(from + first, to + first, size);
-                  } else {
-                    std::memcpy(to + first, from + first, static_cast<std::size_t>(size));
-                  }
-                });
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override {
-    return streaming_ ? absl::StrCat("stream ", HWY_DYNAMIC_DISPATCH(CopyTarget)()) : "memcpy";
-  }
-
- private:
-  bool streaming_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan, Device& device) {
   if (plan.output.dtype != c.dtype) {
@@ -105,7 +73,25 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan
                                 "every format, to the same format");
   }
   const std::int64_t bytes = StorageBytes(c.dtype, plan.output.extents.span());
-  return std::make_unique<CopyKernel>(internal::StreamingPays(device, 2 * bytes));
+  const bool streaming = internal::StreamingPays(device, 2 * bytes);
+  return internal::Made(
+      streaming ? absl::StrCat("stream ", internal::BuiltinTarget()) : "memcpy",
+      [streaming](std::span<const TensorView> inputs, const TensorView& output) {
+        const auto* from = inputs[0].as<const std::uint8_t>();
+        auto* to = output.as<std::uint8_t>();
+        const std::int64_t bytes = output.bytes();
+        ParallelFor((bytes + kLine - 1) / kLine, kGrainLines,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      const std::int64_t first = begin * kLine;
+                      const std::int64_t size = std::min(end * kLine, bytes) - first;
+                      if (streaming) {
+                        HWY_DYNAMIC_DISPATCH(StreamBytes)(from + first, to + first, size);
+                      } else {
+                        std::memcpy(to + first, from + first, static_cast<std::size_t>(size));
+                      }
+                    });
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace

@@ -159,8 +159,6 @@ void RunDequantSoftmax(const internal::DequantSoftmaxLaunch& g) {
   return From<float>(g);
 }
 
-const char* DequantSoftmaxTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -170,28 +168,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunDequantSoftmax);
-HWY_EXPORT(DequantSoftmaxTarget);
-
-class DequantSoftmaxKernel : public Kernel {
- public:
-  explicit DequantSoftmaxKernel(const internal::DequantSoftmaxLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    launch_.a = inputs[0];
-    launch_.w = inputs[1];
-    launch_.scale = inputs[2];
-    launch_.y = output;
-    HWY_DYNAMIC_DISPATCH(RunDequantSoftmax)(launch_);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override {
-    return HWY_DYNAMIC_DISPATCH(DequantSoftmaxTarget)();
-  }
-
- private:
-  internal::DequantSoftmaxLaunch launch_;
-};
 
 bool IsActivation(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
 
@@ -221,7 +197,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDequantSoftmax(const Case& c, const 
   launch.workspace = static_cast<std::byte*>(scratch->data);
   launch.logits = reinterpret_cast<float*>(launch.workspace + tiles);
   launch.terms = launch.logits + launch.pitch * launch.chunk;
-  return std::make_unique<DequantSoftmaxKernel>(launch);
+  return internal::Made(internal::BuiltinTarget(), [launch](std::span<const TensorView> inputs,
+                                                            const TensorView& output) mutable {
+    launch.a = inputs[0];
+    launch.w = inputs[1];
+    launch.scale = inputs[2];
+    launch.y = output;
+    HWY_DYNAMIC_DISPATCH(RunDequantSoftmax)(launch);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

@@ -123,8 +123,6 @@ void RunElementwise(const internal::ElementwiseLaunch& e) {
   });
 }
 
-const char* ElementwiseTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -134,33 +132,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunElementwise);
-HWY_EXPORT(ElementwiseTarget);
-
-class ElementwiseKernel : public Kernel {
- public:
-  explicit ElementwiseKernel(const internal::ElementwiseLaunch& launch, bool broadcast)
-      : launch_(launch), broadcast_(broadcast) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    internal::ElementwiseLaunch launch = launch_;
-    launch.a = inputs[0].data;
-    launch.a_ld = inputs[0].extents.ld;
-    if (inputs.size() > 1) {
-      launch.b = inputs[1].data;
-      launch.b_ld = broadcast_ ? 0 : inputs[1].extents.ld;
-    }
-    launch.y = output.data;
-    launch.y_ld = output.extents.ld;
-    HWY_DYNAMIC_DISPATCH(RunElementwise)(launch);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(ElementwiseTarget)(); }
-
- private:
-  internal::ElementwiseLaunch launch_;
-  bool broadcast_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeElementwise(const Case& c, const Plan& plan, Device&) {
   const auto& p = std::get<ElementwiseProblem>(c.problem);
@@ -174,7 +145,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeElementwise(const Case& c, const Pla
   launch.kind = p.kind_of();
   launch.rows = p.rows;
   launch.cols = p.cols;
-  return std::make_unique<ElementwiseKernel>(launch, p.broadcast);
+  return internal::Made(internal::BuiltinTarget(),
+                        [launch, broadcast = p.broadcast](std::span<const TensorView> inputs,
+                                                          const TensorView& output) mutable {
+                          launch.a = inputs[0].data;
+                          launch.a_ld = inputs[0].extents.ld;
+                          if (inputs.size() > 1) {
+                            launch.b = inputs[1].data;
+                            launch.b_ld = broadcast ? 0 : inputs[1].extents.ld;
+                          }
+                          launch.y = output.data;
+                          launch.y_ld = output.extents.ld;
+                          HWY_DYNAMIC_DISPATCH(RunElementwise)(launch);
+                          return absl::OkStatus();
+                        });
 }
 
 }  // namespace

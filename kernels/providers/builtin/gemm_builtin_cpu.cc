@@ -143,8 +143,6 @@ void RunGemm(const internal::GemmLaunch& g) {
       g.in, g.out, [&](auto in, auto out) { GemmAll<decltype(in), decltype(out)>(g); });
 }
 
-const char* GemmTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -154,30 +152,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunGemm);
-HWY_EXPORT(GemmTarget);
-
-class GemmKernel : public Kernel {
- public:
-  explicit GemmKernel(const internal::GemmLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    launch_.a = inputs[0];
-    launch_.b = inputs[1];
-    const GemmProblem& p = launch_.problem;
-    const auto data = [&](int operand) { return inputs[static_cast<std::size_t>(operand)].data; };
-    launch_.c = p.beta != 0.0 ? inputs[2] : TensorView{};
-    launch_.channel_scale = p.channel_scale ? data(p.channel_scale_operand()) : nullptr;
-    launch_.bias = p.bias ? data(p.bias_operand()) : nullptr;
-    launch_.d = output;
-    HWY_DYNAMIC_DISPATCH(RunGemm)(launch_);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(GemmTarget)(); }
-
- private:
-  internal::GemmLaunch launch_;
-};
 
 bool IsWhole32(double v) { return v == std::nearbyint(v) && std::abs(v) < 0x1p31; }
 
@@ -209,7 +183,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
       device.arena().Allocate(launch.pitch * launch.blocking.workers, false);
   if (!workspace.ok()) return workspace.status();
   launch.workspace = static_cast<std::byte*>(workspace->data);
-  return std::make_unique<GemmKernel>(launch);
+  return internal::Made(internal::BuiltinTarget(), [launch](std::span<const TensorView> inputs,
+                                                            const TensorView& output) mutable {
+    const GemmProblem& p = launch.problem;
+    const auto data = [&](int operand) { return inputs[static_cast<std::size_t>(operand)].data; };
+    launch.a = inputs[0];
+    launch.b = inputs[1];
+    launch.c = p.beta != 0.0 ? inputs[2] : TensorView{};
+    launch.channel_scale = p.channel_scale ? data(p.channel_scale_operand()) : nullptr;
+    launch.bias = p.bias ? data(p.bias_operand()) : nullptr;
+    launch.d = output;
+    HWY_DYNAMIC_DISPATCH(RunGemm)(launch);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

@@ -24,36 +24,18 @@ namespace assay::internal {
 using LaunchFunction =
     std::function<gpu::ErrorCode(std::span<const TensorView>, const TensorView&, gpu::Stream)>;
 
-class GpuKernel final : public Kernel {
- public:
-  GpuKernel(Device& device, std::string implementation, LaunchFunction launch,
-            const Accumulator& accumulator)
-      : device_(device),
-        implementation_(std::move(implementation)),
-        launch_(std::move(launch)),
-        accumulator_(accumulator) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    const absl::StatusOr<gpu::Stream> stream = gpu::StreamOf(device_);
-    if (!stream.ok()) return stream.status();
-    return gpu::StatusOf(launch_(inputs, output, *stream), "the launch failed");
-  }
-
-  Accumulator accumulator() const override { return accumulator_; }
-  std::string implementation() const override { return implementation_; }
-
- private:
-  Device& device_;
-  const std::string implementation_;
-  const LaunchFunction launch_;
-  const Accumulator accumulator_;
-};
-
 inline absl::StatusOr<std::unique_ptr<Kernel>> Made(Device& device, std::string implementation,
                                                     LaunchFunction launch,
                                                     const Accumulator& accumulator = {}) {
-  return std::make_unique<GpuKernel>(device, std::move(implementation), std::move(launch),
-                                     accumulator);
+  return Made(
+      std::move(implementation),
+      [&device, launch = std::move(launch)](std::span<const TensorView> inputs,
+                                            const TensorView& output) -> absl::Status {
+        const absl::StatusOr<gpu::Stream> stream = gpu::StreamOf(device);
+        if (!stream.ok()) return stream.status();
+        return gpu::StatusOf(launch(inputs, output, *stream), "the launch failed");
+      },
+      accumulator);
 }
 
 // Checks the number of blocks. A grid has one dimension of at most 2^31 − 1 blocks, each of `tile`

@@ -357,8 +357,6 @@ void RunLayerNorm(const internal::LayerNormLaunch& launch) {
   });
 }
 
-const char* LayerNormTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -368,30 +366,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunLayerNorm);
-HWY_EXPORT(LayerNormTarget);
-
-class LayerNormKernel : public Kernel {
- public:
-  explicit LayerNormKernel(const internal::LayerNormLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    launch_.x = inputs[0].data;
-    launch_.weight = inputs.size() > 1 ? inputs[1].data : nullptr;
-    launch_.bias = inputs.size() > 2 ? inputs[2].data : nullptr;
-    launch_.y = output.data;
-    launch_.ld_x = inputs[0].extents.ld;
-    launch_.ld_y = output.extents.ld;
-    internal::LayerNormLaunch launch = launch_;
-    launch.streaming = launch_.streaming && internal::RowsAligned(output);
-    HWY_DYNAMIC_DISPATCH(RunLayerNorm)(launch);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(LayerNormTarget)(); }
-
- private:
-  internal::LayerNormLaunch launch_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan& plan,
                                                       Device& device) {
@@ -411,7 +385,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
   launch.cols = problem.cols;
   launch.eps = problem.eps;
   launch.rms = problem.rms;
-  launch.streaming =
+  const bool streaming =
       internal::StreamingPays(device, StorageBytes(c.dtype, problem.rows * problem.cols) +
                                           StorageBytes(out, problem.rows * problem.cols));
   if (internal::IsCoded(c.dtype)) {
@@ -431,7 +405,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
     launch.wide_weight = weight->data;
     launch.wide_bias = bias->data;
   }
-  return std::make_unique<LayerNormKernel>(launch);
+  return internal::Made(
+      internal::BuiltinTarget(),
+      [launch, streaming](std::span<const TensorView> inputs, const TensorView& output) mutable {
+        launch.x = inputs[0].data;
+        launch.weight = inputs.size() > 1 ? inputs[1].data : nullptr;
+        launch.bias = inputs.size() > 2 ? inputs[2].data : nullptr;
+        launch.y = output.data;
+        launch.ld_x = inputs[0].extents.ld;
+        launch.ld_y = output.extents.ld;
+        launch.streaming = streaming && internal::RowsAligned(output);
+        HWY_DYNAMIC_DISPATCH(RunLayerNorm)(launch);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace

@@ -265,8 +265,6 @@ void RunReduce(const internal::ReduceLaunch& a) {
   }
 }
 
-const char* ReduceTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -276,27 +274,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunReduce);
-HWY_EXPORT(ReduceTarget);
-
-class ReduceKernel : public Kernel {
- public:
-  explicit ReduceKernel(const internal::ReduceLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    internal::ReduceLaunch launch = launch_;
-    launch.x = inputs[0].data;
-    launch.y = output.data;
-    launch.ld = inputs[0].extents.ld;
-    launch.batch_stride = inputs[0].extents.batch_stride;
-    HWY_DYNAMIC_DISPATCH(RunReduce)(launch);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(ReduceTarget)(); }
-
- private:
-  internal::ReduceLaunch launch_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduce(const Case& c, const Plan& plan, Device&) {
   const auto& p = std::get<ReduceProblem>(c.problem);
@@ -310,7 +287,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduce(const Case& c, const Plan& pl
   launch.out = out;
   launch.s = p.Split();
   launch.kind = p.kind_of();
-  return std::make_unique<ReduceKernel>(launch);
+  return internal::Made(internal::BuiltinTarget(), [launch](std::span<const TensorView> inputs,
+                                                            const TensorView& output) mutable {
+    launch.x = inputs[0].data;
+    launch.y = output.data;
+    launch.ld = inputs[0].extents.ld;
+    launch.batch_stride = inputs[0].extents.batch_stride;
+    HWY_DYNAMIC_DISPATCH(RunReduce)(launch);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

@@ -101,8 +101,6 @@ void RunRope(const internal::RopeLaunch& r) {
   });
 }
 
-const char* RopeTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -112,35 +110,17 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunRope);
-HWY_EXPORT(RopeTarget);
 
-class RopeKernel : public Kernel {
- public:
-  explicit RopeKernel(const internal::RopeLaunch& launch) : launch_(launch) {
-    const double theta = internal::KernelScalar(launch.in, launch.p.theta);
-    for (std::int64_t i = 0; i < launch.p.dim / 2; ++i) {
-      const double share = 2.0 * static_cast<double>(i) / static_cast<double>(launch.p.dim);
-      frequency_.push_back(std::pow(theta, -share));
-    }
+// One for each pair of a row.
+std::vector<double> Frequencies(DType in, const RopeProblem& p) {
+  const double theta = internal::KernelScalar(in, p.theta);
+  std::vector<double> frequency;
+  for (std::int64_t i = 0; i < p.dim / 2; ++i) {
+    const double share = 2.0 * static_cast<double>(i) / static_cast<double>(p.dim);
+    frequency.push_back(std::pow(theta, -share));
   }
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    internal::RopeLaunch launch = launch_;
-    launch.frequency = frequency_;
-    launch.x = inputs[0].data;
-    launch.x_ld = inputs[0].extents.ld;
-    launch.y = output.data;
-    launch.y_ld = output.extents.ld;
-    HWY_DYNAMIC_DISPATCH(RunRope)(launch);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(RopeTarget)(); }
-
- private:
-  internal::RopeLaunch launch_;
-  std::vector<double> frequency_;
-};
+  return frequency;
+}
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRope(const Case& c, const Plan& plan, Device&) {
   const DType out = plan.output.dtype;
@@ -151,7 +131,17 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRope(const Case& c, const Plan& plan
   launch.p = std::get<RopeProblem>(c.problem);
   launch.in = c.dtype;
   launch.out = out;
-  return std::make_unique<RopeKernel>(launch);
+  return internal::Made(internal::BuiltinTarget(),
+                        [launch, frequency = Frequencies(c.dtype, launch.p)](
+                            std::span<const TensorView> inputs, const TensorView& output) mutable {
+                          launch.frequency = frequency;
+                          launch.x = inputs[0].data;
+                          launch.x_ld = inputs[0].extents.ld;
+                          launch.y = output.data;
+                          launch.y_ld = output.extents.ld;
+                          HWY_DYNAMIC_DISPATCH(RunRope)(launch);
+                          return absl::OkStatus();
+                        });
 }
 
 }  // namespace

@@ -105,8 +105,6 @@ void RunSoftmax(const internal::SoftmaxLaunch& a) {
   });
 }
 
-const char* SoftmaxTarget() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
@@ -116,28 +114,6 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(RunSoftmax);
-HWY_EXPORT(SoftmaxTarget);
-
-class SoftmaxKernel : public Kernel {
- public:
-  explicit SoftmaxKernel(const internal::SoftmaxLaunch& launch) : launch_(launch) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    launch_.x = inputs[0].data;
-    launch_.y = output.data;
-    launch_.ld_x = inputs[0].extents.ld;
-    launch_.ld_y = output.extents.ld;
-    internal::SoftmaxLaunch launch = launch_;
-    launch.streaming = launch_.streaming && internal::RowsAligned(output);
-    HWY_DYNAMIC_DISPATCH(RunSoftmax)(launch);
-    return absl::OkStatus();
-  }
-
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(SoftmaxTarget)(); }
-
- private:
-  internal::SoftmaxLaunch launch_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& plan,
                                                     Device& device) {
@@ -155,14 +131,24 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& p
   const std::int64_t raw_bytes = c.dtype == DType::kF64 ? 8 : 4;
   // The padding is one vector, so that the last store of a row may be whole.
   launch.pitch = (problem.cols * raw_bytes + 64 + 255) / 256 * 256;
-  launch.streaming =
+  const bool streaming =
       internal::StreamingPays(device, StorageBytes(c.dtype, problem.rows * problem.cols) +
                                           StorageBytes(out, problem.rows * problem.cols));
   absl::StatusOr<Block> scratch = device.arena().Allocate(
       launch.pitch * launch.workers * (internal::IsCoded(c.dtype) ? 2 : 1), false);
   if (!scratch.ok()) return scratch.status();
   launch.scratch = static_cast<std::byte*>(scratch->data);
-  return std::make_unique<SoftmaxKernel>(launch);
+  return internal::Made(
+      internal::BuiltinTarget(),
+      [launch, streaming](std::span<const TensorView> inputs, const TensorView& output) mutable {
+        launch.x = inputs[0].data;
+        launch.y = output.data;
+        launch.ld_x = inputs[0].extents.ld;
+        launch.ld_y = output.extents.ld;
+        launch.streaming = streaming && internal::RowsAligned(output);
+        HWY_DYNAMIC_DISPATCH(RunSoftmax)(launch);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace
