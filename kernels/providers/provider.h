@@ -94,9 +94,18 @@ struct KernelEntry {
   std::string_view backend;   // "cpu"
   std::vector<DType> dtypes;  // input formats that it takes
   KernelFactory make = nullptr;
-  std::string version;             // of the library
-  std::string unavailable_reason;  // empty: it can run here
+  std::string version{};             // of the library
+  std::string unavailable_reason{};  // empty: it can run here
 };
+
+// For kernels that take every format.
+inline std::vector<DType> AllFormats() {
+  std::vector<DType> all;
+  for (const FormatInfo& f : kFormats) {
+    if (f.dtype != DType::kUnspecified) all.push_back(f.dtype);
+  }
+  return all;
+}
 
 // The table of kernels. Not thread-safe while it is filled.
 class Registry {

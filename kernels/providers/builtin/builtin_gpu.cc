@@ -345,17 +345,13 @@ std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend) {
   const std::vector<DType> rows = {DType::kF32, DType::kTF32, DType::kF16, DType::kBF16};
   std::vector<DType> products = internal::FloatFormats();
   products.push_back(DType::kI8);
-  std::vector<DType> all;
-  for (const FormatInfo& f : kFormats) {
-    if (f.dtype != DType::kUnspecified) all.push_back(f.dtype);
-  }
   std::vector<KernelEntry> entries = {
       internal::BuiltinEntry("gemm", products, &MakeGemm),
       internal::BuiltinEntry("conv", products, &MakeConv),
       internal::BuiltinEntry("attention", internal::FloatFormats(), &MakeAttention),
       internal::BuiltinEntry("softmax", rows, &MakeSoftmax),
       internal::BuiltinEntry("layer_norm", rows, &MakeLayerNorm),
-      internal::BuiltinEntry("copy", all, &MakeCopy),
+      internal::BuiltinEntry("copy", AllFormats(), &MakeCopy),
       internal::BuiltinEntry("dequant_softmax", {DType::kF32, DType::kF16, DType::kBF16},
                              &MakeDequantSoftmax),
       internal::BuiltinEntry("reduce", rows, &internal::MakeReduceGpu),

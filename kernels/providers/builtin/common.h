@@ -129,7 +129,7 @@ inline bool RowsAligned(const TensorView& v) {
 
 inline KernelEntry BuiltinEntry(std::string_view op, std::vector<DType> dtypes,
                                 KernelFactory make) {
-  return KernelEntry{op, "builtin", "cpu", std::move(dtypes), make, ASSAY_VERSION, ""};
+  return KernelEntry{op, "builtin", "cpu", std::move(dtypes), make, ASSAY_VERSION};
 }
 
 }  // namespace assay::internal

@@ -96,13 +96,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan
 
 }  // namespace
 
-KernelEntry BuiltinCopyCpu() {
-  std::vector<DType> all;
-  for (const FormatInfo& f : kFormats) {
-    if (f.dtype != DType::kUnspecified) all.push_back(f.dtype);
-  }
-  return internal::BuiltinEntry("copy", std::move(all), &MakeCopy);
-}
+KernelEntry BuiltinCopyCpu() { return internal::BuiltinEntry("copy", AllFormats(), &MakeCopy); }
 
 }  // namespace assay
 #endif  // HWY_ONCE

@@ -19,7 +19,6 @@ KernelEntry CublasltGemm(std::string_view backend) {
                      .backend = backend,
                      .dtypes = {},
                      .make = &Make,
-                     .version = {},
                      .unavailable_reason = kReason};
 }
 

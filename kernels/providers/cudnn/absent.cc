@@ -17,7 +17,6 @@ KernelEntry Entry(std::string_view op, std::string_view backend) {
                      .backend = backend,
                      .dtypes = {},
                      .make = &Make,
-                     .version = {},
                      .unavailable_reason = kReason};
 }
 

@@ -176,15 +176,11 @@ absl::Status Elsewhere::SendWhole(int tensor, const TensorView& view, Device& de
 }
 
 KernelEntry ExternalEntry(std::string_view op, std::string_view backend) {
-  KernelEntry entry;
-  entry.op = op;
-  entry.provider = kExternalProvider;
-  entry.backend = backend;
-  for (int t = 1; t < kDTypeCount; ++t) {
-    entry.dtypes.push_back(static_cast<DType>(t));
-  }
-  entry.make = MakeExternal;
-  return entry;
+  return KernelEntry{.op = op,
+                     .provider = kExternalProvider,
+                     .backend = backend,
+                     .dtypes = AllFormats(),
+                     .make = &MakeExternal};
 }
 
 }  // namespace assay

@@ -325,13 +325,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 }  // namespace
 
 KernelEntry OnednnAttention() {
-  return KernelEntry{.op = "attention",
-                     .provider = "onednn",
-                     .backend = "cpu",
-                     .dtypes = {DType::kF32, DType::kBF16},
-                     .make = &Make,
-                     .version = onednn::Version(),
-                     .unavailable_reason = {}};
+  return onednn::Entry("attention", {DType::kF32, DType::kBF16}, &Make);
 }
 
 }  // namespace assay

@@ -231,13 +231,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 }  // namespace
 
 KernelEntry OnednnConv() {
-  return KernelEntry{.op = "conv",
-                     .provider = "onednn",
-                     .backend = "cpu",
-                     .dtypes = {DType::kF32, DType::kBF16, DType::kI8},
-                     .make = &Make,
-                     .version = onednn::Version(),
-                     .unavailable_reason = {}};
+  return onednn::Entry("conv", {DType::kF32, DType::kBF16, DType::kI8}, &Make);
 }
 
 }  // namespace assay

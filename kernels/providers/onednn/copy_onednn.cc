@@ -57,16 +57,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
 
 }  // namespace
 
-KernelEntry OnednnCopy() {
-  return KernelEntry{.op = "copy",
-                     .provider = "onednn",
-                     .backend = "cpu",
-                     .dtypes = {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
-                                DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ,
-                                DType::kE2M1, DType::kI8, DType::kI32},
-                     .make = &Make,
-                     .version = onednn::Version(),
-                     .unavailable_reason = {}};
-}
+KernelEntry OnednnCopy() { return onednn::Entry("copy", AllFormats(), &Make); }
 
 }  // namespace assay

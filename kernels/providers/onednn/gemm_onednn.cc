@@ -184,13 +184,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 }  // namespace
 
 KernelEntry OnednnGemm() {
-  return KernelEntry{.op = "gemm",
-                     .provider = "onednn",
-                     .backend = "cpu",
-                     .dtypes = {DType::kF32, DType::kBF16, DType::kI8},
-                     .make = &Make,
-                     .version = onednn::Version(),
-                     .unavailable_reason = {}};
+  return onednn::Entry("gemm", {DType::kF32, DType::kBF16, DType::kI8}, &Make);
 }
 
 }  // namespace assay

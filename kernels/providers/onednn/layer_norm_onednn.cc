@@ -90,13 +90,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 }  // namespace
 
 KernelEntry OnednnLayerNorm() {
-  return KernelEntry{.op = "layer_norm",
-                     .provider = "onednn",
-                     .backend = "cpu",
-                     .dtypes = {DType::kF32, DType::kBF16},
-                     .make = &Make,
-                     .version = onednn::Version(),
-                     .unavailable_reason = {}};
+  return onednn::Entry("layer_norm", {DType::kF32, DType::kBF16}, &Make);
 }
 
 }  // namespace assay

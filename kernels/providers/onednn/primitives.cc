@@ -66,6 +66,15 @@ const std::string& Version() {
   return *version;
 }
 
+KernelEntry Entry(std::string_view op, std::vector<DType> dtypes, KernelFactory make) {
+  return KernelEntry{.op = op,
+                     .provider = "onednn",
+                     .backend = "cpu",
+                     .dtypes = std::move(dtypes),
+                     .make = make,
+                     .version = Version()};
+}
+
 absl::StatusOr<dnnl::memory::data_type> TypeOf(DType format) {
   switch (format) {
     case DType::kF32:

@@ -1,5 +1,5 @@
-// Shared code of the oneDNN kernels: the engine, names of formats, errors, and a cache of compiled
-// primitives.
+// Shared code of the oneDNN kernels: the engine, registry entries, names of formats, errors, and a
+// cache of compiled primitives.
 //
 // oneDNN reports errors as exceptions; none leaves this folder. Any thread may call Compile; only
 // the device's thread may call the rest.
@@ -35,6 +35,9 @@ dnnl::stream& CpuStream();
 
 // "2.6.3".
 const std::string& Version();
+
+// The registry's entry of a kernel.
+KernelEntry Entry(std::string_view op, std::vector<DType> dtypes, KernelFactory make);
 
 // The library's type of a format. UNIMPLEMENTED if it has none.
 absl::StatusOr<dnnl::memory::data_type> TypeOf(DType format);

@@ -72,14 +72,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
 
 }  // namespace
 
-KernelEntry OnednnSoftmax() {
-  return KernelEntry{.op = "softmax",
-                     .provider = "onednn",
-                     .backend = "cpu",
-                     .dtypes = {DType::kF32, DType::kBF16},
-                     .make = &Make,
-                     .version = onednn::Version(),
-                     .unavailable_reason = {}};
-}
+KernelEntry OnednnSoftmax() { return onednn::Entry("softmax", {DType::kF32, DType::kBF16}, &Make); }
 
 }  // namespace assay

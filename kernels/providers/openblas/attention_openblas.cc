@@ -147,14 +147,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
 }  // namespace
 
-KernelEntry OpenblasAttention() {
-  return KernelEntry{.op = "attention",
-                     .provider = "openblas",
-                     .backend = "cpu",
-                     .dtypes = blas::Formats(),
-                     .make = &Make,
-                     .version = blas::Version(),
-                     .unavailable_reason = {}};
-}
+KernelEntry OpenblasAttention() { return blas::Entry("attention", &Make); }
 
 }  // namespace assay

@@ -17,12 +17,22 @@ blasint Int(std::int64_t v) { return static_cast<blasint>(v); }
 
 CBLAS_TRANSPOSE Op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
-}  // namespace
-
+// "0.3.21".
 std::string Version() {
   // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY USE_OPENMP SkylakeX MAX_THREADS=128"
   const std::vector<std::string> words = absl::StrSplit(openblas_get_config(), ' ');
   return words.size() > 1 ? words[1] : std::string("unknown");
+}
+
+}  // namespace
+
+KernelEntry Entry(std::string_view op, KernelFactory make) {
+  return KernelEntry{.op = op,
+                     .provider = "openblas",
+                     .backend = "cpu",
+                     .dtypes = {DType::kF32, DType::kF64},
+                     .make = make,
+                     .version = Version()};
 }
 
 std::string Implementation() {

@@ -1,4 +1,4 @@
-// Calls BLAS by type, checks 64-bit extents, and describes the library.
+// Calls BLAS by type, checks 64-bit extents, and describes the library and its kernels.
 //
 // Calls inside a parallel region run on one thread each.
 #ifndef ASSAY_KERNELS_PROVIDERS_OPENBLAS_BLAS_H_
@@ -7,19 +7,19 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "kernels/numerics/dtype.h"
+#include "kernels/providers/provider.h"
 
 namespace assay::blas {
 
-// "0.3.21".
-std::string Version();
 // The processor whose kernels run, and the library's build: "SkylakeX, openmp".
 std::string Implementation();
 
-inline std::vector<DType> Formats() { return {DType::kF32, DType::kF64}; }
+// The registry's entry of a kernel for fp32 and fp64.
+KernelEntry Entry(std::string_view op, KernelFactory make);
 
 // UNIMPLEMENTED if inputs and output are not both fp32 or both fp64.
 absl::Status CheckFormats(DType in, DType out);

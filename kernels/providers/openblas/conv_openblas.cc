@@ -195,14 +195,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
 }  // namespace
 
-KernelEntry OpenblasConv() {
-  return KernelEntry{.op = "conv",
-                     .provider = "openblas",
-                     .backend = "cpu",
-                     .dtypes = blas::Formats(),
-                     .make = &Make,
-                     .version = blas::Version(),
-                     .unavailable_reason = {}};
-}
+KernelEntry OpenblasConv() { return blas::Entry("conv", &Make); }
 
 }  // namespace assay

@@ -35,14 +35,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
 
 }  // namespace
 
-KernelEntry OpenblasCopy() {
-  return KernelEntry{.op = "copy",
-                     .provider = "openblas",
-                     .backend = "cpu",
-                     .dtypes = blas::Formats(),
-                     .make = &Make,
-                     .version = blas::Version(),
-                     .unavailable_reason = {}};
-}
+KernelEntry OpenblasCopy() { return blas::Entry("copy", &Make); }
 
 }  // namespace assay

@@ -84,14 +84,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
 }  // namespace
 
-KernelEntry OpenblasGemm() {
-  return KernelEntry{.op = "gemm",
-                     .provider = "openblas",
-                     .backend = "cpu",
-                     .dtypes = blas::Formats(),
-                     .make = &Make,
-                     .version = blas::Version(),
-                     .unavailable_reason = {}};
-}
+KernelEntry OpenblasGemm() { return blas::Entry("gemm", &Make); }
 
 }  // namespace assay

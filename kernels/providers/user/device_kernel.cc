@@ -290,12 +290,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDeviceKernel(const Case& c, const Pl
 }
 
 KernelEntry UserDeviceKernels(std::string_view prefix, std::string_view backend) {
-  KernelEntry entry;
-  entry.provider = prefix;
-  entry.backend = backend;
-  for (int i = 1; i < kDTypeCount; ++i) entry.dtypes.push_back(static_cast<DType>(i));
-  entry.make = MakeDeviceKernel;
-  return entry;
+  return KernelEntry{.op = {},  // every one
+                     .provider = prefix,
+                     .backend = backend,
+                     .dtypes = AllFormats(),
+                     .make = &MakeDeviceKernel};
 }
 
 }  // namespace assay

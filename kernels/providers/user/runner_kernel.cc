@@ -172,12 +172,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
 }
 
 KernelEntry UserKernels(std::string_view prefix, std::string_view backend) {
-  KernelEntry entry;
-  entry.provider = prefix;
-  entry.backend = backend;
-  for (int i = 1; i < kDTypeCount; ++i) entry.dtypes.push_back(static_cast<DType>(i));
-  entry.make = MakeRunnerKernel;
-  return entry;
+  return KernelEntry{.op = {},  // every one
+                     .provider = prefix,
+                     .backend = backend,
+                     .dtypes = AllFormats(),
+                     .make = &MakeRunnerKernel};
 }
 
 }  // namespace assay
