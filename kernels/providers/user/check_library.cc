@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/providers/user/elf_file.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -51,43 +52,16 @@ std::string MachineName(std::uint16_t machine) {
   }
 }
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  // Whether the file holds these bytes. Offsets come from the file and may be anything.
-  bool Holds(std::uint64_t offset, std::uint64_t size) const {
-    return offset <= bytes_.size() && size <= bytes_.size() - offset;
-  }
-  template <class T>
-  std::optional<T> At(std::uint64_t offset) const {
-    if (!Holds(offset, sizeof(T))) return std::nullopt;
-    T value;
-    std::memcpy(&value, bytes_.data() + offset, sizeof(T));
-    return value;
-  }
-  // Whether the text at `offset` is `wanted`, with its end.
-  bool Is(std::uint64_t offset, std::string_view wanted) const {
-    return Holds(offset, wanted.size() + 1) &&
-           std::memcmp(bytes_.data() + offset, wanted.data(), wanted.size()) == 0 &&
-           bytes_[offset + wanted.size()] == std::byte{0};
-  }
-  std::uint64_t size() const { return bytes_.size(); }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
 absl::Status Wrong(std::string_view what) {
   return absl::InvalidArgumentError(Cat(what, "; build a shared library with cc -shared -fPIC"));
 }
 
-absl::Status Truncated(std::uint64_t needed, const Reader& file) {
-  return Wrong(Cat("the file is truncated: it has ", file.size(), " bytes and must have ", needed,
-                   " at least"));
+absl::Status Truncated(std::uint64_t needed, const ElfFile& file) {
+  return Wrong(Cat("the file is truncated: it has ", file.bytes().size(), " bytes and must have ",
+                   needed, " at least"));
 }
 
-absl::Status CheckHeader(const Reader& file, Elf64_Ehdr* header) {
+absl::Status CheckHeader(const ElfFile& file, Elf64_Ehdr* header) {
   constexpr std::size_t kIdent = EI_NIDENT;
   const auto magic = file.At<std::array<char, SELFMAG>>(0);
   if (!magic || std::memcmp(magic->data(), ELFMAG, SELFMAG) != 0) {
@@ -117,11 +91,11 @@ absl::Status CheckHeader(const Reader& file, Elf64_Ehdr* header) {
   return absl::OkStatus();
 }
 
-absl::Status CheckSegments(const Reader& file, const Elf64_Ehdr& header) {
+absl::Status CheckSegments(const ElfFile& file, const Elf64_Ehdr& header) {
   bool dynamic = false, loads = false;
   if (header.e_phentsize != sizeof(Elf64_Phdr)) return Wrong("its program headers are malformed");
   for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
-    const auto segment = file.At<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
+    const auto segment = file.Segment(header, i);
     if (!segment) return Truncated(header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr), file);
     loads = loads || segment->p_type == PT_LOAD;
     dynamic = dynamic || segment->p_type == PT_DYNAMIC;
@@ -133,55 +107,60 @@ absl::Status CheckSegments(const Reader& file, const Elf64_Ehdr& header) {
   return absl::OkStatus();
 }
 
-// Whether the symbol is among those that the table of `section` defines.
-bool Exports(const Reader& file, const Elf64_Shdr& symbols, const Elf64_Shdr& names,
+// Whether the text at `offset` is `wanted`, with its end.
+bool IsText(const ElfFile& file, std::uint64_t offset, std::string_view wanted) {
+  return file.Holds(offset, wanted.size() + 1) &&
+         file.bytes().substr(offset, wanted.size()) == wanted &&
+         file.bytes()[offset + wanted.size()] == '\0';
+}
+
+// Whether the symbol is among those that the table `symbols` defines.
+bool Exports(const ElfFile& file, const Elf64_Shdr& symbols, const Elf64_Shdr& names,
              std::string_view wanted) {
   for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols.sh_size; at += sizeof(Elf64_Sym)) {
     const auto symbol = file.At<Elf64_Sym>(symbols.sh_offset + at);
     if (!symbol) return false;
     if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= names.sh_size) continue;
-    if (file.Is(names.sh_offset + symbol->st_name, wanted)) return true;
+    if (IsText(file, names.sh_offset + symbol->st_name, wanted)) return true;
   }
   return false;
 }
 
-absl::Status CheckSymbol(const Reader& file, const Elf64_Ehdr& header) {
+// Whether the file's first table of dynamic symbols defines the symbol. Nothing if there is none.
+std::optional<bool> Exports(const ElfFile& file, const Elf64_Ehdr& header,
+                            std::string_view wanted) {
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    const auto symbols = file.Section(header, i);
+    if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
+    const auto names = file.Section(header, symbols->sh_link);
+    return names && Exports(file, *symbols, *names, wanted);
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckSymbol(const ElfFile& file, const Elf64_Ehdr& header) {
   if (header.e_shoff == 0 || header.e_shnum == 0) return absl::OkStatus();
   const std::uint64_t table = std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
   if (!file.Holds(header.e_shoff, table)) return Truncated(header.e_shoff + table, file);
-  const auto section = [&](std::uint64_t i) {
-    return file.At<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
-  };
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-    const auto symbols = section(i);
-    if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
-    const auto names = section(symbols->sh_link);
-    if (names && Exports(file, *symbols, *names, kKernelSymbol)) return absl::OkStatus();
-    return Wrong(Cat("it does not export ", kKernelSymbol,
-                     " (in C++ it must be extern \"C\", which assay/kernel.h declares)"));
-  }
-  return absl::OkStatus();
+  if (Exports(file, header, kKernelSymbol).value_or(true)) return absl::OkStatus();
+  return Wrong(Cat("it does not export ", kKernelSymbol,
+                   " (in C++ it must be extern \"C\", which assay/kernel.h declares)"));
+}
+
+ElfFile FileOf(std::span<const std::byte> bytes) {
+  return ElfFile({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace
 
 bool ExportsSymbol(std::span<const std::byte> bytes, std::string_view symbol) {
-  const Reader file(bytes);
+  const ElfFile file = FileOf(bytes);
   const auto header = file.At<Elf64_Ehdr>(0);
-  const auto section = [&](std::uint64_t i) {
-    return file.At<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
-  };
-  for (std::uint64_t i = 0; header && i < header->e_shnum; ++i) {
-    const auto symbols = section(i);
-    if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
-    const auto names = section(symbols->sh_link);
-    return names && Exports(file, *symbols, *names, symbol);
-  }
-  return false;
+  return header && Exports(file, *header, symbol).value_or(false);
 }
 
 absl::Status CheckLibrary(std::span<const std::byte> bytes) {
-  const Reader file(bytes);
+  const ElfFile file = FileOf(bytes);
   Elf64_Ehdr header{};
   absl::Status status = CheckHeader(file, &header);
   if (status.ok()) status = CheckSegments(file, header);

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/providers/user/demangle.h"
+#include "kernels/providers/user/elf_file.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -64,47 +65,33 @@ class PtxWords {
   std::string_view rest_;
 };
 
-template <class T>
-std::optional<T> At(std::string_view bytes, std::uint64_t offset) {
-  if (offset > bytes.size() || sizeof(T) > bytes.size() - offset) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
 absl::Status NoCubin(std::string_view why) {
   return absl::InvalidArgumentError(
       Cat("the file is no cubin: ", why, "; make one with nvcc -cubin -arch=sm_90"));
 }
 
 // Names of sections are text that ends with 0.
-std::optional<std::string_view> NameAt(std::string_view bytes, const Elf64_Shdr& names,
+std::optional<std::string_view> NameAt(const ElfFile& file, const Elf64_Shdr& names,
                                        std::uint64_t at) {
-  if (at >= names.sh_size || names.sh_offset > bytes.size() ||
-      names.sh_size > bytes.size() - names.sh_offset) {
-    return std::nullopt;
-  }
-  const std::string_view rest = bytes.substr(names.sh_offset + at, names.sh_size - at);
+  if (at >= names.sh_size || !file.Holds(names.sh_offset, names.sh_size)) return std::nullopt;
+  const std::string_view rest = file.bytes().substr(names.sh_offset + at, names.sh_size - at);
   const std::size_t end = rest.find('\0');
   return end == rest.npos ? std::nullopt : std::optional(rest.substr(0, end));
 }
 
 // Whether all that the header speaks of is in the file: the driver reads it, and is not told the
 // size.
-bool IsWhole(std::string_view bytes, const Elf64_Ehdr& header) {
-  const auto holds = [&](std::uint64_t offset, std::uint64_t size) {
-    return offset <= bytes.size() && size <= bytes.size() - offset;
-  };
+bool IsWhole(const ElfFile& file, const Elf64_Ehdr& header) {
   for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-    const auto section = At<Elf64_Shdr>(bytes, header.e_shoff + i * sizeof(Elf64_Shdr));
+    const auto section = file.Section(header, i);
     if (!section) return false;
     if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL) continue;
-    if (!holds(section->sh_offset, section->sh_size)) return false;
+    if (!file.Holds(section->sh_offset, section->sh_size)) return false;
   }
   if (header.e_phnum > 0 && header.e_phentsize != sizeof(Elf64_Phdr)) return false;
   for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
-    const auto segment = At<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
-    if (!segment || !holds(segment->p_offset, segment->p_filesz)) return false;
+    const auto segment = file.Segment(header, i);
+    if (!segment || !file.Holds(segment->p_offset, segment->p_filesz)) return false;
   }
   return true;
 }
@@ -152,24 +139,21 @@ absl::StatusOr<std::vector<std::string>> KernelsOfPtx(std::string_view text) {
 }
 
 absl::StatusOr<std::vector<std::string>> KernelsOfCubin(std::string_view bytes) {
-  const auto header = At<Elf64_Ehdr>(bytes, 0);
+  const ElfFile file(bytes);
+  const auto header = file.At<Elf64_Ehdr>(0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return NoCubin("it is no ELF");
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_CUDA) {
     return NoCubin("it is for another processor");
   }
   if (header->e_shentsize != sizeof(Elf64_Shdr)) return NoCubin("its sections are malformed");
-  const auto section = [&](std::uint64_t i) {
-    return At<Elf64_Shdr>(bytes, header->e_shoff + i * sizeof(Elf64_Shdr));
-  };
-  const auto names = section(header->e_shstrndx);
-  if (!names) return NoCubin("it is truncated");
-  if (!IsWhole(bytes, *header)) return NoCubin("it is truncated");
+  const auto names = file.Section(*header, header->e_shstrndx);
+  if (!names || !IsWhole(file, *header)) return NoCubin("it is truncated");
   std::vector<std::string> found;
   // Every kernel has such a section for its parameters; functions that kernels call have none.
   constexpr std::string_view kOfKernel = ".nv.constant0.";
   for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
-    const auto one = section(i);
-    const auto name = one ? NameAt(bytes, *names, one->sh_name) : std::nullopt;
+    const auto one = file.Section(*header, i);
+    const auto name = one ? NameAt(file, *names, one->sh_name) : std::nullopt;
     if (!name) return NoCubin("it is truncated");
     if (one->sh_type != SHT_PROGBITS || !name->starts_with(kOfKernel)) continue;
     const std::string_view symbol = name->substr(kOfKernel.size());
