@@ -1,7 +1,6 @@
 #include "kernels/providers/builtin/builtin_gpu.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,8 +51,6 @@ bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
 // ---- gemm ----
 
-bool IsWhole32(double v) { return v == std::nearbyint(v) && std::abs(v) < 0x1p31; }
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<GemmProblem>(c.problem);
   const DType out = plan.output.dtype;
@@ -66,10 +63,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
                       Cat(internal::kFloatForms,
                           ", 8-bit floats from the same, and int32, fp32, fp16 or bf16 from int8"));
   }
-  if (integer && !(IsWhole32(p.alpha) && IsWhole32(p.beta))) {
-    return absl::UnimplementedError(Cat("the built-in int8 gemm computes in int32: gemm.alpha ",
-                                        p.alpha, " and gemm.beta ", p.beta,
-                                        " must be whole numbers below 2^31"));
+  if (integer) {
+    if (absl::Status s = internal::CheckWholeScalars(p); !s.ok()) return s;
   }
   constexpr std::int64_t kSmallestTile = 64;
   if (absl::Status s = CheckBlocks("gemm", Tiles(p.m, kSmallestTile) * Tiles(p.n, kSmallestTile) *
@@ -343,8 +338,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan
 
 std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend) {
   const std::vector<DType> rows = {DType::kF32, DType::kTF32, DType::kF16, DType::kBF16};
-  std::vector<DType> products = internal::FloatFormats();
-  products.push_back(DType::kI8);
+  const std::vector<DType> products = internal::FloatFormatsAnd({DType::kI8});
   std::vector<KernelEntry> entries = {
       internal::BuiltinEntry("gemm", products, &MakeGemm),
       internal::BuiltinEntry("conv", products, &MakeConv),

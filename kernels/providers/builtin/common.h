@@ -5,9 +5,11 @@
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/providers/provider.h"
+#include "kernels/text/cat.h"
 
 namespace assay::internal {
 
@@ -78,6 +81,20 @@ inline constexpr std::string_view kFloatForms =
 inline std::vector<DType> FloatFormats() {
   return {DType::kF64,    DType::kF32,      DType::kTF32, DType::kF16,     DType::kBF16,
           DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
+}
+inline std::vector<DType> FloatFormatsAnd(std::initializer_list<DType> more) {
+  std::vector<DType> formats = FloatFormats();
+  formats.insert(formats.end(), more);
+  return formats;
+}
+
+// Refuses a gemm of int8 to int32 whose alpha or beta is no int32.
+inline absl::Status CheckWholeScalars(const GemmProblem& p) {
+  const auto whole = [](double v) { return v == std::nearbyint(v) && std::abs(v) < 0x1p31; };
+  if (whole(p.alpha) && whole(p.beta)) return absl::OkStatus();
+  return absl::UnimplementedError(Cat("the built-in int8 gemm computes in int32: gemm.alpha ",
+                                      p.alpha, " and gemm.beta ", p.beta,
+                                      " must be whole numbers below 2^31"));
 }
 
 // A number in the precision of the kernel: fp64 if the inputs are fp64, otherwise fp32.

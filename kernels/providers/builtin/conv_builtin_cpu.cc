@@ -318,11 +318,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const Case& c, const Plan& plan
 }  // namespace
 
 KernelEntry BuiltinConvCpu() {
-  return internal::BuiltinEntry(
-      "conv",
-      {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
-       DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kI8},
-      &MakeConv);
+  return internal::BuiltinEntry("conv", internal::FloatFormatsAnd({DType::kI8}), &MakeConv);
 }
 
 }  // namespace assay

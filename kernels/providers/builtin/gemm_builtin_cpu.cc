@@ -13,13 +13,11 @@
 // waits for another. A tile of this size uses a packed element of B 240 times, so packing B again
 // for each tile costs only some 2 %.
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "kernels/providers/builtin/blocking.h"
 #include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/builtin/common.h"
@@ -153,8 +151,6 @@ namespace {
 
 HWY_EXPORT(RunGemm);
 
-bool IsWhole32(double v) { return v == std::nearbyint(v) && std::abs(v) < 0x1p31; }
-
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan, Device& device) {
   const auto& problem = std::get<GemmProblem>(c.problem);
   const DType out = plan.output.dtype;
@@ -168,10 +164,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
         std::string(internal::kFloatForms) +
             " or e2m1, 8-bit floats from the same, and int32, fp32, fp16 or bf16 from int8");
   }
-  if (integer && !(IsWhole32(problem.alpha) && IsWhole32(problem.beta))) {
-    return absl::UnimplementedError(
-        absl::StrCat("the built-in int8 gemm computes in int32: gemm.alpha ", problem.alpha,
-                     " and gemm.beta ", problem.beta, " must be whole numbers below 2^31"));
+  if (integer) {
+    if (absl::Status s = internal::CheckWholeScalars(problem); !s.ok()) return s;
   }
   internal::GemmLaunch launch{};
   launch.problem = problem;
@@ -201,11 +195,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
 }  // namespace
 
 KernelEntry BuiltinGemmCpu() {
-  return internal::BuiltinEntry(
-      "gemm",
-      {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
-       DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kE2M1, DType::kI8},
-      &MakeGemm);
+  return internal::BuiltinEntry("gemm", internal::FloatFormatsAnd({DType::kE2M1, DType::kI8}),
+                                &MakeGemm);
 }
 
 }  // namespace assay

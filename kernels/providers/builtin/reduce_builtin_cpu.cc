@@ -301,9 +301,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeReduce(const Case& c, const Plan& pl
 }  // namespace
 
 KernelEntry BuiltinReduceCpu() {
-  std::vector<DType> formats = internal::FloatFormats();
-  formats.push_back(DType::kI8);
-  return internal::BuiltinEntry("reduce", std::move(formats), &MakeReduce);
+  return internal::BuiltinEntry("reduce", internal::FloatFormatsAnd({DType::kI8}), &MakeReduce);
 }
 
 }  // namespace assay
