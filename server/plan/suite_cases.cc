@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/ops/criterion.h"
+#include "kernels/ops/field.h"
 #include "kernels/ops/op.h"
 #include "kernels/suites/golden.h"
 #include "kernels/text/cat.h"
@@ -27,11 +28,6 @@ std::int64_t ReferenceBytes(const Plan& plan) { return plan.exact ? 8 : 16; }
 
 std::string Key(std::string_view op, std::string_view provider, std::string_view dtype) {
   return Cat(op, " ", provider, " ", dtype);
-}
-
-std::int64_t SaturatingAdd(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
 std::int64_t BytesNeeded(const Plan& plan) {
