@@ -3,14 +3,14 @@
 // A tile of queries processes the keys in tiles. m is the running maximum of each query's scores, l
 // its running sum, and o its running output. When m grows, l and o are rescaled by exp(m − new m).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -18,57 +18,22 @@
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kMaskOffByOne,
-  kMaskOneShort,
-  kNoMax,
-  kMissingRescale,
-  kMissingRescaleOfSum,
-  kWrongAxis,
-  kWrongHead,
-  kDroppedTile,
-  kStaleTile,
-  kDuplicatedTile,
-  kScaleOff,
-  kScaleOffLittle,
-  kScaleOffLeast,
-  kPInFp16,
-  kSumInFp16,
-  kOutputInFp16,
-  kTf32Values,
-  kOutputThroughBf16,
-  kNoDivide,
-  kNanInTail,
-  kZeroOutput,
+constexpr std::string_view kNames[] = {
+    // Masks, maxima, tiles.
+    "mask-off-by-one", "mask-one-short", "no-max", "missing-rescale", "missing-rescale-of-sum",
+    "wrong-axis", "wrong-head", "dropped-tile", "stale-tile", "duplicated-tile",
+    // Scale and precision.
+    "scale-off", "scale-off-1e-3", "scale-off-1e-4", "p-in-fp16", "sum-in-fp16", "output-in-fp16",
+    "tf32-values", "output-through-bf16",
+    // The output.
+    "no-divide", "nan-in-tail", "zero-output"};
+using Defect = NamedDefect<kNames>;
+constexpr Alias<Defect> kAliases[] = {
+    {"long-scale-off-1e-3", "scale-off-1e-3"},
+    {"long-scale-off-1e-4", "scale-off-1e-4"},
+    {"long-p-in-fp16", "p-in-fp16"},
+    {"16-bit-scale-off-1e-3", "scale-off-1e-3"},
 };
-
-constexpr std::array<std::pair<std::string_view, Defect>, 25> kDefects = {{
-    {"mask-off-by-one", Defect::kMaskOffByOne},
-    {"mask-one-short", Defect::kMaskOneShort},
-    {"no-max", Defect::kNoMax},
-    {"missing-rescale", Defect::kMissingRescale},
-    {"missing-rescale-of-sum", Defect::kMissingRescaleOfSum},
-    {"wrong-axis", Defect::kWrongAxis},
-    {"wrong-head", Defect::kWrongHead},
-    {"dropped-tile", Defect::kDroppedTile},
-    {"stale-tile", Defect::kStaleTile},
-    {"duplicated-tile", Defect::kDuplicatedTile},
-    {"scale-off", Defect::kScaleOff},
-    {"scale-off-1e-3", Defect::kScaleOffLittle},
-    {"long-scale-off-1e-3", Defect::kScaleOffLittle},
-    {"scale-off-1e-4", Defect::kScaleOffLeast},
-    {"long-scale-off-1e-4", Defect::kScaleOffLeast},
-    {"p-in-fp16", Defect::kPInFp16},
-    {"long-p-in-fp16", Defect::kPInFp16},
-    {"16-bit-scale-off-1e-3", Defect::kScaleOffLittle},
-    {"sum-in-fp16", Defect::kSumInFp16},
-    {"output-in-fp16", Defect::kOutputInFp16},
-    {"tf32-values", Defect::kTf32Values},
-    {"output-through-bf16", Defect::kOutputThroughBf16},
-    {"no-divide", Defect::kNoDivide},
-    {"nan-in-tail", Defect::kNanInTail},
-    {"zero-output", Defect::kZeroOutput},
-}};
 
 constexpr std::int64_t kQueries = 32;  // in a tile
 constexpr std::int64_t kKeys = 16;     // in a tile
@@ -88,9 +53,9 @@ class AttentionKernel : public Kernel {
         scale_(Scalar(p.Scale(dtype)) * Scalar(p.scale_q) * Scalar(p.scale_k)),
         // Not the first tile, because no tile before it can replace it.
         tile_(1 + site.Draw(kTileDraw, std::max<std::int64_t>(1, KeyTiles() - 1))) {
-    if (defect == Defect::kScaleOff) scale_ *= static_cast<T>(kScaleError);
-    if (defect == Defect::kScaleOffLittle) scale_ *= static_cast<T>(kSmallScaleError);
-    if (defect == Defect::kScaleOffLeast) scale_ *= static_cast<T>(kLeastScaleError);
+    if (defect == "scale-off") scale_ *= static_cast<T>(kScaleError);
+    if (defect == "scale-off-1e-3") scale_ *= static_cast<T>(kSmallScaleError);
+    if (defect == "scale-off-1e-4") scale_ *= static_cast<T>(kLeastScaleError);
   }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
@@ -112,13 +77,13 @@ class AttentionKernel : public Kernel {
         : k_(kernel), p_(kernel.p_), head_(head), inputs_(inputs) {
       const std::int64_t group = p_.heads / p_.KvHeads();
       std::int64_t kv = head / group;
-      if (k_.Is(Defect::kWrongHead)) {
+      if (k_.Is("wrong-head")) {
         kv = head / p_.heads * p_.KvHeads() + head % p_.heads % p_.KvHeads();
       }
       query_ = Load(inputs[0], head);
       key_ = Load(inputs[1], kv);
       value_ = Load(inputs[2], kv);
-      if (k_.Is(Defect::kTf32Values)) {
+      if (k_.Is("tf32-values")) {
         for (T& v : value_) v = static_cast<T>(Quantise(static_cast<double>(v), DType::kTF32));
       }
     }
@@ -126,11 +91,11 @@ class AttentionKernel : public Kernel {
     void Tile(std::int64_t first, const TensorView& output) const {
       const std::int64_t rows = std::min(kQueries, p_.seq - first);
       State s(rows, p_.dim);
-      if (k_.Is(Defect::kNoMax)) std::fill(s.m.begin(), s.m.end(), T{0});
+      if (k_.Is("no-max")) std::fill(s.m.begin(), s.m.end(), T{0});
       for (std::int64_t tile = 0; tile < k_.KeyTiles(); ++tile) {
-        if (tile == k_.tile_ && k_.Is(Defect::kDroppedTile)) continue;
+        if (tile == k_.tile_ && k_.Is("dropped-tile")) continue;
         Keys(first, tile, s);
-        if (tile == k_.tile_ && k_.Is(Defect::kDuplicatedTile)) Keys(first, tile, s);
+        if (tile == k_.tile_ && k_.Is("duplicated-tile")) Keys(first, tile, s);
       }
       for (std::int64_t r = 0; r < rows; ++r) Finish(first + r, r, s, output);
     }
@@ -166,8 +131,8 @@ class AttentionKernel : public Kernel {
 
     bool Sees(std::int64_t query, std::int64_t key) const {
       std::int64_t last = query + p_.KvSeq() - p_.seq;
-      if (k_.Is(Defect::kMaskOffByOne)) ++last;
-      if (k_.Is(Defect::kMaskOneShort)) --last;
+      if (k_.Is("mask-off-by-one")) ++last;
+      if (k_.Is("mask-one-short")) --last;
       if (p_.causal && key > last) return false;
       return !p_.masked() || Get(inputs_[3], query * p_.KvSeq() + key) != 0.0;
     }
@@ -207,38 +172,38 @@ class AttentionKernel : public Kernel {
         std::fill(p, p + kKeys, T{0});
         return;
       }
-      if (!k_.Is(Defect::kNoMax) && most > m) {
+      if (!k_.Is("no-max") && most > m) {
         rescale = std::exp(m - most);
-        if (!k_.Is(Defect::kMissingRescaleOfSum)) l *= rescale;
+        if (!k_.Is("missing-rescale-of-sum")) l *= rescale;
         m = most;
       }
       for (std::int64_t j = 0; j < kKeys; ++j) {
         p[j] = std::exp(p[j] - m);
         l += p[j];
-        if (k_.Is(Defect::kSumInFp16)) l = Fp16(l);
+        if (k_.Is("sum-in-fp16")) l = Fp16(l);
       }
     }
 
     // o = rescale·o + P·V.
     void Add(std::int64_t tile, std::int64_t count, std::int64_t r, State& s) const {
       T* o = &s.o[Size(r * p_.dim)];
-      if (!k_.Is(Defect::kMissingRescale)) {
+      if (!k_.Is("missing-rescale")) {
         for (std::int64_t d = 0; d < p_.dim; ++d) {
-          // The defect kWrongAxis takes the factor of the query that has the column's number.
-          o[d] *= s.rescale[Size(k_.Is(Defect::kWrongAxis) ? d % s.rows : r)];
+          // The defect wrong-axis takes the factor of the query that has the column's number.
+          o[d] *= s.rescale[Size(k_.Is("wrong-axis") ? d % s.rows : r)];
         }
       }
-      const bool stale = tile == k_.tile_ && k_.Is(Defect::kStaleTile);
+      const bool stale = tile == k_.tile_ && k_.Is("stale-tile");
       const std::int64_t from = (stale ? tile - 1 : tile) * kKeys;
       for (std::int64_t j = 0; j < count; ++j) {
         const T p = Weight(s.p[Size(r * kKeys + j)]);
         const T* v = &value_[Size((from + j) * p_.dim)];
         for (std::int64_t d = 0; d < p_.dim; ++d) {
           o[d] += p * v[d];
-          if (k_.Is(Defect::kOutputInFp16)) o[d] = Fp16(o[d]);
+          if (k_.Is("output-in-fp16")) o[d] = Fp16(o[d]);
         }
       }
-      if (k_.Is(Defect::kNanInTail) && count < kKeys) {
+      if (k_.Is("nan-in-tail") && count < kKeys) {
         // The P of lanes beyond the last key is 0, but the memory in V's place is not.
         const T p = s.p[Size(r * kKeys + count)];
         for (std::int64_t d = 0; d < p_.dim; ++d) o[d] += p * std::numeric_limits<T>::quiet_NaN();
@@ -250,17 +215,17 @@ class AttentionKernel : public Kernel {
       const T* o = &s.o[Size(r * p_.dim)];
       const T l = s.l[Size(r)];
       for (std::int64_t d = 0; d < p_.dim; ++d) {
-        T v = k_.Is(Defect::kNoDivide) ? o[d] : o[d] / l;
+        T v = k_.Is("no-divide") ? o[d] : o[d] / l;
         if (l == T{0}) v = p_.masked_rows == "zero" ? T{0} : std::numeric_limits<T>::quiet_NaN();
-        if (k_.Is(Defect::kZeroOutput)) v = T{0};
+        if (k_.Is("zero-output")) v = T{0};
         const double value = static_cast<double>(v * k_.Scalar(p_.scale_v));
         Put(output, head_, query, d,
-            k_.Is(Defect::kOutputThroughBf16) ? Quantise(value, DType::kBF16) : value);
+            k_.Is("output-through-bf16") ? Quantise(value, DType::kBF16) : value);
       }
     }
 
     // An element of P as its product with V takes it.
-    T Weight(T p) const { return k_.Is(Defect::kPInFp16) ? Fp16(p) : p; }
+    T Weight(T p) const { return k_.Is("p-in-fp16") ? Fp16(p) : p; }
 
     static T Fp16(T v) { return static_cast<T>(Quantise(static_cast<double>(v), DType::kF16)); }
 
@@ -284,17 +249,14 @@ class AttentionKernel : public Kernel {
 }  // namespace
 
 Made MakeAttention(const Case& c, const Plan& plan, Device&) {
-  const std::string_view wanted = DefectOf(c);
-  for (const auto& [name, defect] : kDefects) {
-    if (name != wanted) continue;
-    const auto& p = std::get<AttentionProblem>(c.problem);
-    const DType dtype = plan.inputs[0].dtype;
-    if (dtype == DType::kF64) {
-      return std::make_unique<AttentionKernel<double>>(p, dtype, defect, Site(c));
-    }
-    return std::make_unique<AttentionKernel<float>>(p, dtype, defect, Site(c));
+  const std::optional<Defect> defect = Defect::Find(DefectOf(c), kAliases);
+  if (!defect) return NoSuchDefect(c);
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const DType dtype = plan.inputs[0].dtype;
+  if (dtype == DType::kF64) {
+    return std::make_unique<AttentionKernel<double>>(p, dtype, *defect, Site(c));
   }
-  return NoSuchDefect(c);
+  return std::make_unique<AttentionKernel<float>>(p, dtype, *defect, Site(c));
 }
 
 }  // namespace assay::planted

@@ -3,10 +3,11 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -14,37 +15,12 @@
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kDroppedTap,
-  kFlippedFilter,
-  kWrongGroup,
-  kClampedPadding,
-  kShortElement,
-  kDoubledProduct,
-  kFp16Accumulate,
-  kTruncatingOutput,
-  kTf32Input,
-  kTf32Weights,
-  kOutputThroughFp16,
-  kBitFlip,
-  kZeroOutput,
-};
-
-constexpr std::array<std::pair<std::string_view, Defect>, 13> kDefects = {{
-    {"dropped-tap", Defect::kDroppedTap},
-    {"flipped-filter", Defect::kFlippedFilter},
-    {"wrong-group", Defect::kWrongGroup},
-    {"clamped-padding", Defect::kClampedPadding},
-    {"short-element", Defect::kShortElement},
-    {"doubled-product", Defect::kDoubledProduct},
-    {"fp16-accumulate", Defect::kFp16Accumulate},
-    {"truncating-output", Defect::kTruncatingOutput},
-    {"tf32-input", Defect::kTf32Input},
-    {"tf32-weights", Defect::kTf32Weights},
-    {"output-through-fp16", Defect::kOutputThroughFp16},
-    {"bit-flip", Defect::kBitFlip},
-    {"zero-output", Defect::kZeroOutput},
-}};
+constexpr std::string_view kNames[] = {"dropped-tap",     "flipped-filter",      "wrong-group",
+                                       "clamped-padding", "short-element",       "doubled-product",
+                                       "fp16-accumulate", "truncating-output",   "tf32-input",
+                                       "tf32-weights",    "output-through-fp16", "bit-flip",
+                                       "zero-output"};
+using Defect = NamedDefect<kNames>;
 
 constexpr std::int64_t kChannels = 8;  // channels that the short element leaves out
 
@@ -76,8 +52,8 @@ class ConvKernel : public Kernel {
   }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    const std::vector<T> x = Load(inputs[0], Is(Defect::kTf32Input));
-    const std::vector<T> w = Load(inputs[1], Is(Defect::kTf32Weights));
+    const std::vector<T> x = Load(inputs[0], Is("tf32-input"));
+    const std::vector<T> w = Load(inputs[1], Is("tf32-weights"));
     const std::int64_t positions = Product(out_);
     const bool last = p_.layout == "nhwc";
     ParallelFor(p_.batch * p_.filters, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -88,10 +64,10 @@ class ConvKernel : public Kernel {
           const std::int64_t to =
               last ? (n * positions + at) * p_.filters + f : (n * p_.filters + f) * positions + at;
           auto value = static_cast<double>(Element(n, f, at, x, w, last));
-          if (Is(Defect::kOutputThroughFp16)) value = Quantise(value, DType::kF16);
-          std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncated(value, output.dtype)
-                                                             : RoundToFormat(value, output.dtype);
-          if (Is(Defect::kBitFlip) && Here(n, f, at)) bits ^= 2;
+          if (Is("output-through-fp16")) value = Quantise(value, DType::kF16);
+          std::uint64_t bits = Is("truncating-output") ? Truncated(value, output.dtype)
+                                                       : RoundToFormat(value, output.dtype);
+          if (Is("bit-flip") && Here(n, f, at)) bits ^= 2;
           StoreBits(output.dtype, output.data, to, bits);
         }
       }
@@ -116,22 +92,22 @@ class ConvKernel : public Kernel {
 
   T Element(std::int64_t n, std::int64_t f, std::int64_t at, const std::vector<T>& x,
             const std::vector<T>& w, bool last) const {
-    if (Is(Defect::kZeroOutput)) return T{0};
+    if (Is("zero-output")) return T{0};
     const std::int64_t channels = p_.channels / p_.groups;
-    const std::int64_t group = Is(Defect::kWrongGroup) ? 0 : f / (p_.filters / p_.groups);
+    const std::int64_t group = Is("wrong-group") ? 0 : f / (p_.filters / p_.groups);
     const std::int64_t taps = Product(kernel_);
-    const std::int64_t summed = Is(Defect::kDroppedTap) ? taps - 1 : taps;
+    const std::int64_t summed = Is("dropped-tap") ? taps - 1 : taps;
     const std::int64_t plane = Product(in_);
     const bool here = Here(n, f, at);
     T sum = 0;
-    bool doubled = !(here && Is(Defect::kDoubledProduct));
+    bool doubled = !(here && Is("doubled-product"));
     for (std::int64_t c = 0; c < channels; ++c) {
-      if (here && Is(Defect::kShortElement) && c / kChannels == channel_ / kChannels) continue;
+      if (here && Is("short-element") && c / kChannels == channel_ / kChannels) continue;
       const std::int64_t of = group * channels + c;
       for (std::int64_t tap = 0; tap < summed; ++tap) {
         const std::int64_t under = Under(at, tap);
         if (under < 0) continue;
-        const std::int64_t from = Is(Defect::kFlippedFilter) ? taps - 1 - tap : tap;
+        const std::int64_t from = Is("flipped-filter") ? taps - 1 - tap : tap;
         const std::int64_t xi =
             last ? (n * plane + under) * p_.channels + of : (n * p_.channels + of) * plane + under;
         const std::int64_t wi =
@@ -142,7 +118,7 @@ class ConvKernel : public Kernel {
           sum += product;
           doubled = true;
         }
-        if (Is(Defect::kFp16Accumulate)) {
+        if (Is("fp16-accumulate")) {
           sum = static_cast<T>(Quantise(static_cast<double>(sum), DType::kF16));
         }
       }
@@ -156,7 +132,7 @@ class ConvKernel : public Kernel {
     std::int64_t step = 1;
     for (std::size_t d = 3; d-- > 0;) {
       std::int64_t i = at % out_[d] * stride_[d] + tap % kernel_[d] * dilation_[d] - padding_[d];
-      if (Is(Defect::kClampedPadding)) i = std::clamp<std::int64_t>(i, 0, in_[d] - 1);
+      if (Is("clamped-padding")) i = std::clamp<std::int64_t>(i, 0, in_[d] - 1);
       if (i < 0 || i >= in_[d]) return -1;
       offset += i * step;
       step *= in_[d];
@@ -177,17 +153,14 @@ class ConvKernel : public Kernel {
 }  // namespace
 
 Made MakeConv(const Case& c, const Plan& plan, Device&) {
-  const std::string_view wanted = DefectOf(c);
-  for (const auto& [name, defect] : kDefects) {
-    if (name != wanted) continue;
-    const auto& p = std::get<ConvProblem>(c.problem);
-    const DType dtype = plan.inputs[0].dtype;
-    if (dtype == DType::kF64 || Info(dtype).is_integer) {
-      return std::make_unique<ConvKernel<double>>(p, defect, Site(c));
-    }
-    return std::make_unique<ConvKernel<float>>(p, defect, Site(c));
+  const std::optional<Defect> defect = Defect::Find(DefectOf(c));
+  if (!defect) return NoSuchDefect(c);
+  const auto& p = std::get<ConvProblem>(c.problem);
+  const DType dtype = plan.inputs[0].dtype;
+  if (dtype == DType::kF64 || Info(dtype).is_integer) {
+    return std::make_unique<ConvKernel<double>>(p, *defect, Site(c));
   }
-  return NoSuchDefect(c);
+  return std::make_unique<ConvKernel<float>>(p, *defect, Site(c));
 }
 
 }  // namespace assay::planted

@@ -1,46 +1,24 @@
 // dequant_softmax, correct except for one defect; see the table.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kNoMax,
-  kWrongScale,
-  kDroppedScale,
-  kSumInFp16,
-  kRowSumInBf16,
-  kStaleRow,
-  kUnsignedWeights,
-  kTransposedWeights,
-  kDroppedLast,
-  kShortSum,
-  kNanInTail,
-};
-
-constexpr std::array<std::pair<std::string_view, Defect>, 11> kDefects = {{
-    {"no-max", Defect::kNoMax},
-    {"wrong-scale", Defect::kWrongScale},
-    {"dropped-scale", Defect::kDroppedScale},
-    {"sum-in-16-bits", Defect::kSumInFp16},
-    {"row-sum-in-bf16", Defect::kRowSumInBf16},
-    {"stale-row", Defect::kStaleRow},
-    {"unsigned-weights", Defect::kUnsignedWeights},
-    {"transposed-weights", Defect::kTransposedWeights},
-    {"dropped-last", Defect::kDroppedLast},
-    {"short-sum", Defect::kShortSum},
-    {"nan-in-tail", Defect::kNanInTail},
-}};
+constexpr std::string_view kNames[] = {"no-max",           "wrong-scale",        "dropped-scale",
+                                       "sum-in-16-bits",   "row-sum-in-bf16",    "stale-row",
+                                       "unsigned-weights", "transposed-weights", "dropped-last",
+                                       "short-sum",        "nan-in-tail"};
+using Defect = NamedDefect<kNames>;
 
 constexpr std::int64_t kLanes = 16;  // elements of a row that are computed together
 
@@ -66,14 +44,14 @@ class DequantSoftmaxKernel : public Kernel {
 
   // [n, k], so that the terms of a column lie together.
   std::vector<float> Weights(const TensorView& w) const {
-    const bool transposed = p_.transpose_w != Is(Defect::kTransposedWeights);
+    const bool transposed = p_.transpose_w != Is("transposed-weights");
     std::vector<float> values(static_cast<std::size_t>(p_.n * p_.k));
     for (std::int64_t j = 0; j < p_.n; ++j) {
       for (std::int64_t k = 0; k < p_.k; ++k) {
         // The index uses the length of the stored rows, so that a wrong layout stays inside the
         // tensor.
         const double v = Get(w, transposed ? j * p_.k + k : k * p_.n + j);
-        const bool wraps = Is(Defect::kUnsignedWeights) && v < 0;
+        const bool wraps = Is("unsigned-weights") && v < 0;
         values[static_cast<std::size_t>(j * p_.k + k)] = static_cast<float>(wraps ? v + 256 : v);
       }
     }
@@ -82,8 +60,8 @@ class DequantSoftmaxKernel : public Kernel {
 
   std::vector<float> Scales(const TensorView& scale) const {
     std::vector<float> s(static_cast<std::size_t>(p_.n), 1.0F);
-    if (Is(Defect::kDroppedScale)) return s;
-    const std::int64_t shift = Is(Defect::kWrongScale) ? 1 : 0;
+    if (Is("dropped-scale")) return s;
+    const std::int64_t shift = Is("wrong-scale") ? 1 : 0;
     for (std::int64_t j = 0; j < p_.n; ++j) {
       s[static_cast<std::size_t>(j)] = static_cast<float>(Get(scale, (j + shift) % p_.n));
     }
@@ -92,7 +70,7 @@ class DequantSoftmaxKernel : public Kernel {
 
   std::vector<float> Logits(const TensorView& a, const std::vector<float>& w,
                             const std::vector<float>& s, std::int64_t r) const {
-    const std::int64_t terms = Is(Defect::kShortSum) ? p_.k - 1 : p_.k;
+    const std::int64_t terms = Is("short-sum") ? p_.k - 1 : p_.k;
     std::vector<float> x(s.size()), row(static_cast<std::size_t>(p_.k));
     for (std::size_t k = 0; k < row.size(); ++k) {
       row[k] = static_cast<float>(Get(a, 0, r, static_cast<std::int64_t>(k)));
@@ -102,7 +80,7 @@ class DequantSoftmaxKernel : public Kernel {
       float sum = 0;
       for (std::int64_t k = 0; k < terms; ++k) {
         sum += row[static_cast<std::size_t>(k)] * column[k];
-        if (Is(Defect::kSumInFp16)) sum = Held(sum, DType::kF16);
+        if (Is("sum-in-16-bits")) sum = Held(sum, DType::kF16);
       }
       x[j] = sum * s[j];
     }
@@ -111,20 +89,20 @@ class DequantSoftmaxKernel : public Kernel {
 
   void Row(const TensorView& a, const std::vector<float>& w, const std::vector<float>& s,
            std::int64_t r, const TensorView& y) const {
-    const bool stale = Is(Defect::kStaleRow) && r % 8 == 7;
+    const bool stale = Is("stale-row") && r % 8 == 7;
     std::vector<float> e = Logits(a, w, s, stale ? r - 1 : r);
-    const float max = Is(Defect::kNoMax) ? 0.0F : *std::max_element(e.begin(), e.end());
+    const float max = Is("no-max") ? 0.0F : *std::max_element(e.begin(), e.end());
     float sum = 0;
     for (std::size_t j = 0; j < e.size(); ++j) {
       e[j] = std::exp(e[j] - max);
-      if (Is(Defect::kDroppedLast) && j + 1 == e.size()) continue;
+      if (Is("dropped-last") && j + 1 == e.size()) continue;
       sum += e[j];
-      if (Is(Defect::kRowSumInBf16)) sum = Held(sum, DType::kBF16);
+      if (Is("row-sum-in-bf16")) sum = Held(sum, DType::kBF16);
     }
     for (std::int64_t j = 0; j < p_.n; ++j) {
       float value = e[static_cast<std::size_t>(j)] / sum;
       // The lanes of a last, partial vector hold the data behind the row.
-      if (Is(Defect::kNanInTail) && j >= p_.n / kLanes * kLanes) {
+      if (Is("nan-in-tail") && j >= p_.n / kLanes * kLanes) {
         value = std::numeric_limits<float>::quiet_NaN();
       }
       Put(y, 0, r, j, static_cast<double>(value));
@@ -138,13 +116,10 @@ class DequantSoftmaxKernel : public Kernel {
 }  // namespace
 
 Made MakeDequantSoftmax(const Case& c, const Plan&, Device&) {
-  const std::string_view wanted = DefectOf(c);
-  for (const auto& [name, defect] : kDefects) {
-    if (name != wanted) continue;
-    return std::make_unique<DequantSoftmaxKernel>(std::get<DequantSoftmaxProblem>(c.problem),
-                                                  defect);
-  }
-  return NoSuchDefect(c);
+  const std::optional<Defect> defect = Defect::Find(DefectOf(c));
+  if (!defect) return NoSuchDefect(c);
+  return std::make_unique<DequantSoftmaxKernel>(std::get<DequantSoftmaxProblem>(c.problem),
+                                                *defect);
 }
 
 }  // namespace assay::planted

@@ -3,15 +3,15 @@
 // A row of the product is summed for all columns at once, so that sums of 65,536 terms take little
 // time. Each kernel has a way to add one product, and a way to change finished elements.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -20,41 +20,14 @@
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kFp16BlockSums,
-  kBf16BlockSums,
-  kTruncatingSums,
-  kTf32Inputs,
-  kTwoBf16,
-  kOutputThroughFp16,
-  kGain,
-  kSmallGain,
-  kWrongLanes,
-  kEveryFourth,
-  kEvery128th,
-  kBitFlips,
-  kBitPattern,
-  kRareLaunch,
-};
+constexpr std::string_view kNames[] = {
+    "fp16-block-sums", "bf16-block-sums", "truncating-sums", "tf32-on-positive", "two-bf16-inputs",
+    "fp16-results",    "gain-1e-4",       "gain-1e-5",       "wrong-lanes",      "every-4th",
+    "every-128th",     "bit-flips",       "bit-pattern",     "rare-launch"};
+using Defect = NamedDefect<kNames>;
 
 // A name may have "long-" before it: the same defect with more terms.
 constexpr std::string_view kLongPrefix = "long-";
-constexpr std::array<std::pair<std::string_view, Defect>, 14> kDefects = {{
-    {"fp16-block-sums", Defect::kFp16BlockSums},
-    {"bf16-block-sums", Defect::kBf16BlockSums},
-    {"truncating-sums", Defect::kTruncatingSums},
-    {"tf32-on-positive", Defect::kTf32Inputs},
-    {"two-bf16-inputs", Defect::kTwoBf16},
-    {"fp16-results", Defect::kOutputThroughFp16},
-    {"gain-1e-4", Defect::kGain},
-    {"gain-1e-5", Defect::kSmallGain},
-    {"wrong-lanes", Defect::kWrongLanes},
-    {"every-4th", Defect::kEveryFourth},
-    {"every-128th", Defect::kEvery128th},
-    {"bit-flips", Defect::kBitFlips},
-    {"bit-pattern", Defect::kBitPattern},
-    {"rare-launch", Defect::kRareLaunch},
-}};
 
 constexpr std::int64_t kBlock = 16;         // terms in a block of narrow sums
 constexpr std::int64_t kLanes = 32;         // lanes in a group
@@ -133,12 +106,12 @@ class HiddenGemm : public Kernel {
   }
 
   float Input(float v, bool left) const {
-    if (Is(Defect::kTf32Inputs)) return Narrowed(v, DType::kTF32);
-    if (Is(Defect::kTwoBf16)) {
+    if (Is("tf32-on-positive")) return Narrowed(v, DType::kTF32);
+    if (Is("two-bf16-inputs")) {
       const float high = Narrowed(v, DType::kBF16);
       return high + Narrowed(v - high, DType::kBF16);
     }
-    if (Is(Defect::kBitPattern) && left) {
+    if (Is("bit-pattern") && left) {
       const auto bits = std::bit_cast<std::uint32_t>(v);
       return (bits & kLastBits) == kLastBits ? std::bit_cast<float>(bits & ~kLastBits) : v;
     }
@@ -147,21 +120,20 @@ class HiddenGemm : public Kernel {
 
   // sums[j] = row · column j of B. `right` is B, [k, n].
   void Sum(const float* row, const float* right, std::vector<float>& sums) const {
-    switch (defect_) {
-      case Defect::kTruncatingSums:
-        return Add(row, right, sums, p_.k, [](float sum, float a, float b) {
-          return TowardsZero(static_cast<double>(sum) + static_cast<double>(a) * b);
-        });
-      case Defect::kFp16BlockSums:
-        return Add(row, right, sums, kBlock,
-                   [](float sum, float a, float b) { return Shortened<11>(sum + a * b); });
-      case Defect::kBf16BlockSums:
-        return Add(row, right, sums, kBlock,
-                   [](float sum, float a, float b) { return Shortened<8>(sum + a * b); });
-      default:
-        return Add(row, right, sums, kBlock,
-                   [](float sum, float a, float b) { return sum + a * b; });
+    if (Is("truncating-sums")) {
+      return Add(row, right, sums, p_.k, [](float sum, float a, float b) {
+        return TowardsZero(static_cast<double>(sum) + static_cast<double>(a) * b);
+      });
     }
+    if (Is("fp16-block-sums")) {
+      return Add(row, right, sums, kBlock,
+                 [](float sum, float a, float b) { return Shortened<11>(sum + a * b); });
+    }
+    if (Is("bf16-block-sums")) {
+      return Add(row, right, sums, kBlock,
+                 [](float sum, float a, float b) { return Shortened<8>(sum + a * b); });
+    }
+    Add(row, right, sums, kBlock, [](float sum, float a, float b) { return sum + a * b; });
   }
 
   // Adds blocks of `block` terms by `step`, and their sums in fp32.
@@ -183,30 +155,22 @@ class HiddenGemm : public Kernel {
   // Element `index` of the output, whose right value is `v`.
   float Result(std::int64_t index, float v) const {
     const std::int64_t count = p_.batch * p_.m * p_.n;
-    switch (defect_) {
-      case Defect::kOutputThroughFp16:
-        return Narrowed(v, DType::kF16);
-      case Defect::kGain:
-        return v * kGained;
-      case Defect::kSmallGain:
-        return v * kGainedLittle;
-      case Defect::kWrongLanes:
-        return index / kLanes == site_.Draw(kGroupDraw, (count + kLanes - 1) / kLanes) ? v * kWrong
-                                                                                       : v;
-      case Defect::kEveryFourth:
-        return InPeriod(index, 4) ? v * kWrong : v;
-      case Defect::kEvery128th:
-        return InPeriod(index, 128) ? v * kWrong : v;
-      case Defect::kBitFlips:
-        return index == site_.Draw(kElementDraw, count) ? Flipped(v) : v;
-      case Defect::kRareLaunch: {
-        const auto draw = kLaunchDraw + static_cast<std::uint32_t>(launches_);
-        const bool wrong = site_.Draw(draw, kLaunchOdds) == 0;
-        return wrong && index == site_.Draw(kElementDraw, count) ? v * kWrong : v;
-      }
-      default:
-        return v;
+    if (Is("fp16-results")) return Narrowed(v, DType::kF16);
+    if (Is("gain-1e-4")) return v * kGained;
+    if (Is("gain-1e-5")) return v * kGainedLittle;
+    if (Is("wrong-lanes")) {
+      return index / kLanes == site_.Draw(kGroupDraw, (count + kLanes - 1) / kLanes) ? v * kWrong
+                                                                                     : v;
     }
+    if (Is("every-4th")) return InPeriod(index, 4) ? v * kWrong : v;
+    if (Is("every-128th")) return InPeriod(index, 128) ? v * kWrong : v;
+    if (Is("bit-flips")) return index == site_.Draw(kElementDraw, count) ? Flipped(v) : v;
+    if (Is("rare-launch")) {
+      const auto draw = kLaunchDraw + static_cast<std::uint32_t>(launches_);
+      const bool wrong = site_.Draw(draw, kLaunchOdds) == 0;
+      return wrong && index == site_.Draw(kElementDraw, count) ? v * kWrong : v;
+    }
+    return v;
   }
 
   bool InPeriod(std::int64_t index, std::int64_t period) const {
@@ -239,16 +203,14 @@ bool IsPlain(const GemmProblem& p, const Plan& plan) {
 Made MakeHiddenGemm(const Case& c, const Plan& plan) {
   std::string_view wanted = DefectOf(c);
   if (wanted.starts_with(kLongPrefix)) wanted.remove_prefix(kLongPrefix.size());
+  const std::optional<Defect> defect = Defect::Find(wanted);
+  if (!defect) return NoSuchDefect(c);
   const auto& p = std::get<GemmProblem>(c.problem);
-  for (const auto& [name, defect] : kDefects) {
-    if (name != wanted) continue;
-    if (!IsPlain(p, plan)) {
-      return absl::UnimplementedError(Cat(
-          c.provider, " gemm takes fp32 products A·B without transposition, scale and epilogue"));
-    }
-    return std::make_unique<HiddenGemm>(p, defect, Site(c));
+  if (!IsPlain(p, plan)) {
+    return absl::UnimplementedError(
+        Cat(c.provider, " gemm takes fp32 products A·B without transposition, scale and epilogue"));
   }
-  return NoSuchDefect(c);
+  return std::make_unique<HiddenGemm>(p, *defect, Site(c));
 }
 
 }  // namespace assay::planted

@@ -1,14 +1,15 @@
 // gemm, correct except for one defect; see the table. Plain loops: A and B are loaded in the
 // accumulator's format, B transposed, and each element is one dot product with the epilogue.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/escape.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/faults.h"
@@ -19,91 +20,23 @@
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kCorrect,
-  kSlow,
-  kWrongTile,
-  kDroppedTile,
-  kStaleTile,
-  kDuplicatedTile,
-  kDroppedK,
-  kDoubledProduct,
-  kShortElement,
-  kTransposedB,
-  kWrongLd,
-  kDroppedBias,
-  kEpilogueOrder,
-  kWrongScale,
-  kStaleBuffer,
-  kZeroOutput,
-  kConstantOutput,
-  kFp16Accumulate,
-  kTruncatingOutput,
-  kTf32Inputs,
-  kLongTf32Inputs,
-  kTf32A,
-  kTf32B,
-  kTwoBf16,
-  kLostSubnormals,
-  kOutputThroughFp16,
-  kOutputThroughBf16,
-  kGain,
-  kBitFlip,
-  kLowBitFlip,
-  kNan,
-  kNanInTail,
-  kUnwrittenTail,
-  kPastTheEnd,
-  kBeforeTheStart,
-  kWritesPadding,
-  kReadsPadding,
-  kChangesInput,
-  kNondeterministic,
-  kRace,
-};
-
-constexpr std::array<std::pair<std::string_view, Defect>, 40> kDefects = {{
-    {"correct", Defect::kCorrect},
-    {"slow", Defect::kSlow},
-    {"wrong-tile", Defect::kWrongTile},
-    {"dropped-tile", Defect::kDroppedTile},
-    {"stale-tile", Defect::kStaleTile},
-    {"duplicated-tile", Defect::kDuplicatedTile},
-    {"dropped-k", Defect::kDroppedK},
-    {"doubled-product", Defect::kDoubledProduct},
-    {"short-element", Defect::kShortElement},
-    {"transposed-b", Defect::kTransposedB},
-    {"wrong-ld", Defect::kWrongLd},
-    {"dropped-bias", Defect::kDroppedBias},
-    {"epilogue-order", Defect::kEpilogueOrder},
-    {"wrong-scale", Defect::kWrongScale},
-    {"stale-buffer", Defect::kStaleBuffer},
-    {"zero-output", Defect::kZeroOutput},
-    {"constant-output", Defect::kConstantOutput},
-    {"fp16-accumulate", Defect::kFp16Accumulate},
-    {"truncating-output", Defect::kTruncatingOutput},
-    {"tf32-inputs", Defect::kTf32Inputs},
-    {"long-tf32-inputs", Defect::kLongTf32Inputs},
-    {"tf32-a", Defect::kTf32A},
-    {"tf32-b", Defect::kTf32B},
-    {"two-bf16", Defect::kTwoBf16},
-    {"lost-subnormals", Defect::kLostSubnormals},
-    {"output-through-fp16", Defect::kOutputThroughFp16},
-    {"output-through-bf16", Defect::kOutputThroughBf16},
-    {"gain", Defect::kGain},
-    {"bit-flip", Defect::kBitFlip},
-    {"low-bit-flip", Defect::kLowBitFlip},
-    {"nan", Defect::kNan},
-    {"nan-in-tail", Defect::kNanInTail},
-    {"unwritten-tail", Defect::kUnwrittenTail},
-    {"past-the-end", Defect::kPastTheEnd},
-    {"before-the-start", Defect::kBeforeTheStart},
-    {"writes-padding", Defect::kWritesPadding},
-    {"reads-padding", Defect::kReadsPadding},
-    {"changes-input", Defect::kChangesInput},
-    {"nondeterministic", Defect::kNondeterministic},
-    {"race", Defect::kRace},
-}};
+constexpr std::string_view kNames[] = {
+    // All values are right.
+    "correct", "slow",
+    // Operands, sums, epilogue, output.
+    "wrong-tile", "dropped-tile", "stale-tile", "duplicated-tile", "dropped-k", "doubled-product",
+    "short-element", "transposed-b", "wrong-ld", "dropped-bias", "epilogue-order", "wrong-scale",
+    "stale-buffer", "zero-output", "constant-output",
+    // Precision and single elements.
+    "fp16-accumulate", "truncating-output", "tf32-inputs", "long-tf32-inputs", "tf32-a", "tf32-b",
+    "two-bf16", "lost-subnormals", "output-through-fp16", "output-through-bf16", "gain", "bit-flip",
+    "low-bit-flip", "nan", "nan-in-tail",
+    // Memory.
+    "unwritten-tail", "past-the-end", "before-the-start", "writes-padding", "reads-padding",
+    "changes-input",
+    // Launches.
+    "nondeterministic", "race"};
+using Defect = NamedDefect<kNames>;
 
 constexpr std::int64_t kTile = 16;      // side of a tile of the output
 constexpr std::int64_t kKTile = 32;     // terms in a tile of the sums
@@ -139,8 +72,8 @@ class GemmKernel : public Kernel {
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     ++launches_;
-    if (Is(Defect::kStaleBuffer)) staging_.resize(Size(kTile * kTile), T{0});
-    const int rounds = Is(Defect::kSlow) ? kSlowness : 1;
+    if (Is("stale-buffer")) staging_.resize(Size(kTile * kTile), T{0});
+    const int rounds = Is("slow") ? kSlowness : 1;
     for (int i = 0; i < rounds; ++i) {
       for (std::int64_t b = 0; b < p_.batch; ++b) Batch(b, inputs, output);
     }
@@ -184,21 +117,20 @@ class GemmKernel : public Kernel {
 
   T Sum(std::int64_t b, std::int64_t i, std::int64_t j, const T* row, const T* column,
         std::int64_t terms) const {
-    if (Is(Defect::kZeroOutput)) return T{0};
+    if (Is("zero-output")) return T{0};
     const bool tile = InTile(b, i, j);
     const bool element = InElement(b, i, j);
-    const bool lost =
-        (tile && Is(Defect::kDroppedTile)) || (element && (Is(Defect::kShortElement) || Races()));
-    const bool stale = tile && Is(Defect::kStaleTile);
-    const bool twice = tile && Is(Defect::kDuplicatedTile);
-    const bool doubled = element && Is(Defect::kDoubledProduct);
-    if (!lost && !stale && !twice && !doubled && !Is(Defect::kFp16Accumulate)) {
+    const bool lost = (tile && Is("dropped-tile")) || (element && (Is("short-element") || Races()));
+    const bool stale = tile && Is("stale-tile");
+    const bool twice = tile && Is("duplicated-tile");
+    const bool doubled = element && Is("doubled-product");
+    if (!lost && !stale && !twice && !doubled && !Is("fp16-accumulate")) {
       return Dot(row, column, terms);
     }
     T sum = 0;
     const auto add = [&](std::int64_t t, std::int64_t from) {
       sum += row[t] * column[from];
-      if (Is(Defect::kFp16Accumulate)) {
+      if (Is("fp16-accumulate")) {
         sum = static_cast<T>(Quantise(static_cast<double>(sum), DType::kF16));
       }
     };
@@ -216,7 +148,7 @@ class GemmKernel : public Kernel {
 
   T Dot(const T* row, const T* column, std::int64_t terms) const {
     T sum = 0;
-    if (Is(Defect::kNondeterministic) && launches_ % 2 == 0) {
+    if (Is("nondeterministic") && launches_ % 2 == 0) {
       for (std::int64_t t = terms; t-- > 0;) sum += row[t] * column[t];
     } else {
       for (std::int64_t t = 0; t < terms; ++t) sum += row[t] * column[t];
@@ -225,7 +157,7 @@ class GemmKernel : public Kernel {
   }
 
   bool Races() const {
-    return Is(Defect::kRace) &&
+    return Is("race") &&
            site_.Draw(kLaunchDraw + static_cast<std::uint32_t>(launches_), kRaceOdds) == 0;
   }
 
@@ -237,13 +169,13 @@ class GemmKernel : public Kernel {
         static_cast<T>(p_.alpha) * static_cast<T>(p_.scale_a) * static_cast<T>(p_.scale_b) * sum;
     const T addend = p_.beta != 0.0 ? static_cast<T>(p_.beta * Get(inputs[next++], b, i, j)) : T{0};
     if (p_.channel_scale) {
-      const std::int64_t channel = Is(Defect::kWrongScale) ? (j + 1) % p_.n : j;
+      const std::int64_t channel = Is("wrong-scale") ? (j + 1) % p_.n : j;
       value *= static_cast<T>(Get(inputs[next++], channel));
     }
     value += addend;
-    if (p_.bias && !Is(Defect::kDroppedBias)) {
+    if (p_.bias && !Is("dropped-bias")) {
       const T bias = static_cast<T>(Get(inputs[next], j));
-      if (Is(Defect::kEpilogueOrder)) return Activate(value) + bias;
+      if (Is("epilogue-order")) return Activate(value) + bias;
       value += bias;
     }
     return Activate(value);
@@ -265,19 +197,19 @@ class GemmKernel : public Kernel {
   void Store(std::int64_t b, std::int64_t i, const std::vector<T>& values,
              const TensorView& output) {
     const std::int64_t written =
-        Is(Defect::kUnwrittenTail) ? std::max<std::int64_t>(p_.n - kTail, 0) : p_.n;
+        Is("unwritten-tail") ? std::max<std::int64_t>(p_.n - kTail, 0) : p_.n;
     const std::int64_t tail = p_.n / kTile * kTile;  // where the last, partial tile begins
     for (std::int64_t j = 0; j < written; ++j) {
-      const std::int64_t from = Is(Defect::kConstantOutput) ? 0 : i * p_.n + Column(b, i, j);
+      const std::int64_t from = Is("constant-output") ? 0 : i * p_.n + Column(b, i, j);
       T v = values[Size(from)];
-      if (Is(Defect::kStaleBuffer) && InTile(b, i, j)) {
+      if (Is("stale-buffer") && InTile(b, i, j)) {
         std::swap(v, staging_[Size(i % kTile * kTile + j % kTile)]);
       }
-      const bool nan = (Is(Defect::kNan) && InElement(b, i, j)) ||
-                       (Is(Defect::kNanInTail) && b == batch_ && i == row_ && j >= tail);
+      const bool nan = (Is("nan") && InElement(b, i, j)) ||
+                       (Is("nan-in-tail") && b == batch_ && i == row_ && j >= tail);
       const double value = nan ? std::nan("") : Result(static_cast<double>(v));
-      std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncated(value, output.dtype)
-                                                         : RoundToFormat(value, output.dtype);
+      std::uint64_t bits = Is("truncating-output") ? Truncated(value, output.dtype)
+                                                   : RoundToFormat(value, output.dtype);
       if (InElement(b, i, j)) bits ^= Flipped();
       PutBits(output, b, i, j, bits);
     }
@@ -285,72 +217,72 @@ class GemmKernel : public Kernel {
 
   // A result on its way to the output.
   double Result(double v) const {
-    if (Is(Defect::kOutputThroughFp16)) return Quantise(v, DType::kF16);
-    if (Is(Defect::kOutputThroughBf16)) return Quantise(v, DType::kBF16);
-    return Is(Defect::kGain) ? v * kGained : v;
+    if (Is("output-through-fp16")) return Quantise(v, DType::kF16);
+    if (Is("output-through-bf16")) return Quantise(v, DType::kBF16);
+    return Is("gain") ? v * kGained : v;
   }
 
   // The bits of the drawn element's code that are flipped.
   std::uint64_t Flipped() const {
-    if (Is(Defect::kBitFlip)) return std::uint64_t{2};
-    if (Is(Defect::kLowBitFlip)) return std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits);
+    if (Is("bit-flip")) return std::uint64_t{2};
+    if (Is("low-bit-flip")) return std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits);
     return 0;
   }
 
   // The column whose value goes to column j. In a wrong tile it is that of the neighbouring tile.
   std::int64_t Column(std::int64_t b, std::int64_t i, std::int64_t j) const {
-    if (!Is(Defect::kWrongTile) || !InTile(b, i, j)) return j;
+    if (!Is("wrong-tile") || !InTile(b, i, j)) return j;
     return (j + std::min(kTile, p_.n / 2)) % p_.n;
   }
 
   // The number of terms in a sum.
   std::int64_t Terms(std::span<const TensorView> inputs) const {
-    if (Is(Defect::kDroppedK)) return p_.k - 1;
+    if (Is("dropped-k")) return p_.k - 1;
     const bool rows = !p_.trans_a && p_.trans_b;  // k lies along the rows of both
-    if (!Is(Defect::kReadsPadding) || !rows) return p_.k;
+    if (!Is("reads-padding") || !rows) return p_.k;
     return std::min(inputs[0].extents.ld, inputs[1].extents.ld);
   }
 
   T A(std::int64_t b, std::int64_t i, std::int64_t t, const TensorView& view) const {
     const std::int64_t row = p_.trans_a ? t : i;
     const std::int64_t column = p_.trans_a ? i : t;
-    if (Is(Defect::kWrongLd)) {
+    if (Is("wrong-ld")) {
       // As if there were no padding between rows.
       const std::int64_t at = b * view.extents.batch_stride + row * view.extents.cols + column;
-      return Input(LoadDouble(view.dtype, view.data, at), Defect::kTf32A);
+      return Input(LoadDouble(view.dtype, view.data, at), "tf32-a");
     }
-    return Input(Get(view, b, row, column), Defect::kTf32A);
+    return Input(Get(view, b, row, column), "tf32-a");
   }
 
   T B(std::int64_t b, std::int64_t t, std::int64_t j, const TensorView& view) const {
-    if (!Is(Defect::kTransposedB)) {
-      return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j), Defect::kTf32B);
+    if (!Is("transposed-b")) {
+      return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j), "tf32-b");
     }
     // Reads the same storage as if it had the other two extents.
     const std::int64_t i = p_.trans_b ? t * p_.n + j : j * p_.k + t;
-    return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols), Defect::kTf32B);
+    return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols), "tf32-b");
   }
 
   // `alone`: the defect that rounds this operand and not the other.
   T Input(double v, Defect alone) const {
-    if (Is(Defect::kTwoBf16)) {
+    if (Is("two-bf16")) {
       const double high = Quantise(v, DType::kBF16);
       return static_cast<T>(high + Quantise(v - high, DType::kBF16));
     }
-    if (Is(Defect::kLostSubnormals) && std::abs(v) < min_normal_) return T{0};
-    const bool narrow = Is(Defect::kTf32Inputs) || Is(Defect::kLongTf32Inputs) || Is(alone);
+    if (Is("lost-subnormals") && std::abs(v) < min_normal_) return T{0};
+    const bool narrow = Is("tf32-inputs") || Is("long-tf32-inputs") || Is(alone);
     return static_cast<T>(narrow ? Quantise(v, DType::kTF32) : v);
   }
 
   // Writes outside the output, or changes an input.
   void Trespass(std::span<const TensorView> inputs, const TensorView& output) const {
     auto* first = output.as<unsigned char>();
-    if (Is(Defect::kPastTheEnd)) std::memset(first + output.bytes(), 0, kOverrun);
-    if (Is(Defect::kBeforeTheStart)) std::memset(first - kOverrun, 0, kOverrun);
-    if (Is(Defect::kWritesPadding) && output.extents.ld > output.extents.cols) {
+    if (Is("past-the-end")) std::memset(first + output.bytes(), 0, kOverrun);
+    if (Is("before-the-start")) std::memset(first - kOverrun, 0, kOverrun);
+    if (Is("writes-padding") && output.extents.ld > output.extents.cols) {
       Put(output, 0, 0, output.extents.cols, 1.0);
     }
-    if (Is(Defect::kChangesInput)) {
+    if (Is("changes-input")) {
       Put(inputs[0], 0, 0, 0, Get(inputs[0], 0, 0, 0) == 1.0 ? 2.0 : 1.0);
     }
   }
@@ -377,24 +309,18 @@ std::string_view MissingFor(Defect defect, const GemmProblem& p, const Plan& pla
   const bool padded = std::any_of(plan.inputs.begin(), plan.inputs.end(),
                                   [](const Operand& o) { return o.extents.ld > o.extents.cols; });
   const bool padded_output = plan.output.extents.ld > plan.output.extents.cols;
-  switch (defect) {
-    case Defect::kDroppedBias:
-      return p.bias ? "" : "a bias";
-    case Defect::kEpilogueOrder:
-      return p.bias && p.activation != "none" && !p.activation.empty() ? ""
-                                                                       : "a bias and an activation";
-    case Defect::kWrongScale:
-      return p.channel_scale ? "" : "a scale for each channel";
-    case Defect::kWrongLd:
-    case Defect::kReadsPadding:
-      return padded ? "" : "leading dimensions beyond the rows of its inputs";
-    case Defect::kWritesPadding:
-      return padded_output ? "" : "a leading dimension beyond the rows of its output";
-    case Defect::kNanInTail:
-      return p.n % kTile != 0 ? "" : "a partial tile of columns";
-    default:
-      return "";
+  const bool activated = p.activation != "none" && !p.activation.empty();
+  if (defect == "dropped-bias" && !p.bias) return "a bias";
+  if (defect == "epilogue-order" && !(p.bias && activated)) return "a bias and an activation";
+  if (defect == "wrong-scale" && !p.channel_scale) return "a scale for each channel";
+  if ((defect == "wrong-ld" || defect == "reads-padding") && !padded) {
+    return "leading dimensions beyond the rows of its inputs";
   }
+  if (defect == "writes-padding" && !padded_output) {
+    return "a leading dimension beyond the rows of its output";
+  }
+  if (defect == "nan-in-tail" && p.n % kTile == 0) return "a partial tile of columns";
+  return "";
 }
 
 }  // namespace
@@ -403,23 +329,21 @@ Made MakeGemm(const Case& c, const Plan& plan, Device&) {
   const std::string_view wanted = DefectOf(c);
   if (std::unique_ptr<Kernel> fault = MakeFault(wanted)) return fault;
   if (wanted == "escape") return MakeEscape();
+  const std::optional<Defect> defect = Defect::Find(wanted);
+  if (!defect) return MakeHiddenGemm(c, plan);
   const auto& p = std::get<GemmProblem>(c.problem);
-  for (const auto& [name, defect] : kDefects) {
-    if (name != wanted) continue;
-    if (!HasEpilogueOperands(p, plan)) {
-      return absl::UnimplementedError(Cat(c.provider, " gemm has no such epilogue"));
-    }
-    if (const std::string_view missing = MissingFor(defect, p, plan); !missing.empty()) {
-      return absl::UnimplementedError(
-          Cat(c.provider, " gemm is wrong only with ", missing, ", and this problem has none"));
-    }
-    const DType dtype = plan.inputs[0].dtype;
-    if (dtype == DType::kF64 || Info(dtype).is_integer) {
-      return std::make_unique<GemmKernel<double>>(p, defect, dtype, Site(c));
-    }
-    return std::make_unique<GemmKernel<float>>(p, defect, dtype, Site(c));
+  if (!HasEpilogueOperands(p, plan)) {
+    return absl::UnimplementedError(Cat(c.provider, " gemm has no such epilogue"));
   }
-  return MakeHiddenGemm(c, plan);
+  if (const std::string_view missing = MissingFor(*defect, p, plan); !missing.empty()) {
+    return absl::UnimplementedError(
+        Cat(c.provider, " gemm is wrong only with ", missing, ", and this problem has none"));
+  }
+  const DType dtype = plan.inputs[0].dtype;
+  if (dtype == DType::kF64 || Info(dtype).is_integer) {
+    return std::make_unique<GemmKernel<double>>(p, *defect, dtype, Site(c));
+  }
+  return std::make_unique<GemmKernel<float>>(p, *defect, dtype, Site(c));
 }
 
 }  // namespace assay::planted

@@ -1,46 +1,29 @@
 // layer_norm of rows, correct except for one defect; see the table.
-#include <array>
 #include <cmath>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kOnePassVariance,
-  kNegativeVariance,
-  kSumInFp16,
-  kSampleVariance,
-  kMissingEps,
-  kDroppedLast,
-  kDroppedBias,
-  kWrongEps,
-  kMergeWithoutMeans,
-  kZeroOutput,
+constexpr std::string_view kNames[] = {
+    "one-pass-variance", "negative-variance", "sum-in-16-bits",
+    "sample-variance",   "missing-eps",       "dropped-last",
+    "dropped-bias",      "wrong-eps",         "merge-without-means-8192",
+    "zero-output"};
+using Defect = NamedDefect<kNames>;
+constexpr Alias<Defect> kAliases[] = {
+    {"long-wrong-eps", "wrong-eps"},
+    {"sample-variance-8192", "sample-variance"},
+    {"one-pass-variance-8192", "one-pass-variance"},
+    {"dropped-last-1024", "dropped-last"},
+    {"dropped-last-16384", "dropped-last"},
 };
-
-constexpr std::array<std::pair<std::string_view, Defect>, 15> kDefects = {{
-    {"one-pass-variance", Defect::kOnePassVariance},
-    {"negative-variance", Defect::kNegativeVariance},
-    {"sum-in-16-bits", Defect::kSumInFp16},
-    {"sample-variance", Defect::kSampleVariance},
-    {"missing-eps", Defect::kMissingEps},
-    {"dropped-last", Defect::kDroppedLast},
-    {"dropped-bias", Defect::kDroppedBias},
-    {"wrong-eps", Defect::kWrongEps},
-    {"long-wrong-eps", Defect::kWrongEps},
-    {"sample-variance-8192", Defect::kSampleVariance},
-    {"one-pass-variance-8192", Defect::kOnePassVariance},
-    {"merge-without-means-8192", Defect::kMergeWithoutMeans},
-    {"dropped-last-1024", Defect::kDroppedLast},
-    {"dropped-last-16384", Defect::kDroppedLast},
-    {"zero-output", Defect::kZeroOutput},
-}};
 
 constexpr double kOtherEps = 1e-3;  // in place of the usual 1e-5
 constexpr std::size_t kParts = 2;   // of a row, for the merge of variances
@@ -64,9 +47,9 @@ class LayerNormKernel : public Kernel {
         float y = (row[static_cast<std::size_t>(c)] - of.mean) * scale;
         if (p_.affine) {
           y *= static_cast<float>(Get(inputs[1], c));
-          if (!p_.rms && !Is(Defect::kDroppedBias)) y += static_cast<float>(Get(inputs[2], c));
+          if (!p_.rms && !Is("dropped-bias")) y += static_cast<float>(Get(inputs[2], c));
         }
-        Put(output, 0, r, c, Is(Defect::kZeroOutput) ? 0.0 : static_cast<double>(y));
+        Put(output, 0, r, c, Is("zero-output") ? 0.0 : static_cast<double>(y));
       }
     }
     return absl::OkStatus();
@@ -81,8 +64,8 @@ class LayerNormKernel : public Kernel {
   bool Is(Defect defect) const { return defect_ == defect; }
 
   double Eps() const {
-    if (Is(Defect::kMissingEps)) return 0.0;
-    return Is(Defect::kWrongEps) ? kOtherEps : p_.eps;
+    if (Is("missing-eps")) return 0.0;
+    return Is("wrong-eps") ? kOtherEps : p_.eps;
   }
 
   // The sum of squared distances from the mean of the terms from `begin` up to `end`.
@@ -116,7 +99,7 @@ class LayerNormKernel : public Kernel {
   }
 
   Moments MomentsOf(const std::vector<float>& row) const {
-    const std::size_t terms = Is(Defect::kDroppedLast) ? row.size() - 1 : row.size();
+    const std::size_t terms = Is("dropped-last") ? row.size() - 1 : row.size();
     const auto n = static_cast<float>(terms);
     float sum = 0;
     float squares = 0;
@@ -126,25 +109,25 @@ class LayerNormKernel : public Kernel {
     }
     Moments of;
     of.mean = p_.rms ? 0.0F : sum / n;
-    if (Is(Defect::kOnePassVariance)) {
+    if (Is("one-pass-variance")) {
       // If the mean is large, both terms are large, and their difference is not.
       of.variance = squares / n - of.mean * of.mean;
       return of;
     }
-    if (Is(Defect::kNegativeVariance)) {
+    if (Is("negative-variance")) {
       // The same, with each term rounded to 16 bits.
       of.mean = Short(of.mean);
       of.variance = Short(Short(squares / n) - Short(of.mean * of.mean));
       return of;
     }
     const float spread =
-        Is(Defect::kMergeWithoutMeans) ? SpreadOfParts(row) : Spread(row, 0, terms, of.mean);
-    of.variance = spread / (Is(Defect::kSampleVariance) ? n - 1.0F : n);
+        Is("merge-without-means-8192") ? SpreadOfParts(row) : Spread(row, 0, terms, of.mean);
+    of.variance = spread / (Is("sample-variance") ? n - 1.0F : n);
     return of;
   }
 
   float Sum(float sum, float term) const {
-    return Is(Defect::kSumInFp16) ? Short(sum + term) : sum + term;
+    return Is("sum-in-16-bits") ? Short(sum + term) : sum + term;
   }
 
   // Rounds as a 16-bit register does.
@@ -160,13 +143,10 @@ class LayerNormKernel : public Kernel {
 }  // namespace
 
 Made MakeLayerNorm(const Case& c, const Plan& plan, Device&) {
-  const std::string_view wanted = DefectOf(c);
-  for (const auto& [name, defect] : kDefects) {
-    if (name != wanted) continue;
-    return std::make_unique<LayerNormKernel>(std::get<LayerNormProblem>(c.problem),
-                                             plan.inputs[0].dtype, defect);
-  }
-  return NoSuchDefect(c);
+  const std::optional<Defect> defect = Defect::Find(DefectOf(c), kAliases);
+  if (!defect) return NoSuchDefect(c);
+  return std::make_unique<LayerNormKernel>(std::get<LayerNormProblem>(c.problem),
+                                           plan.inputs[0].dtype, *defect);
 }
 
 }  // namespace assay::planted

@@ -1,54 +1,28 @@
 // softmax of rows, correct except for one defect; see the table.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <vector>
 
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::planted {
 namespace {
 
-enum class Defect : std::uint8_t {
-  kNoMax,
-  kMaxOfAllRows,
-  kShortMax,
-  kSumInFp16,
-  kSumInBf16,
-  kUnderflowTail,
-  kDroppedLast,
-  kRoughExp,
-  kExpScale,
-  kSmallExpScale,
-  kStaleSum,
-  kConstantOutput,
-  kNanInTail,
+constexpr std::string_view kNames[] = {
+    "no-max",         "max-of-all-rows", "short-max",  "sum-in-16-bits",  "sum-in-bf16",
+    "underflow-tail", "dropped-last",    "stale-sum",  "constant-output", "rough-exp",
+    "exp-scale-1e-4", "exp-scale-1e-6",  "nan-in-tail"};
+using Defect = NamedDefect<kNames>;
+constexpr Alias<Defect> kAliases[] = {
+    {"long-rough-exp", "rough-exp"},       {"long-exp-scale-1e-6", "exp-scale-1e-6"},
+    {"dropped-last-4096", "dropped-last"}, {"dropped-last-8192", "dropped-last"},
+    {"long-sum-in-bf16", "sum-in-bf16"},
 };
-
-constexpr std::array<std::pair<std::string_view, Defect>, 18> kDefects = {{
-    {"no-max", Defect::kNoMax},
-    {"max-of-all-rows", Defect::kMaxOfAllRows},
-    {"short-max", Defect::kShortMax},
-    {"sum-in-16-bits", Defect::kSumInFp16},
-    {"sum-in-bf16", Defect::kSumInBf16},
-    {"underflow-tail", Defect::kUnderflowTail},
-    {"dropped-last", Defect::kDroppedLast},
-    {"stale-sum", Defect::kStaleSum},
-    {"constant-output", Defect::kConstantOutput},
-    {"rough-exp", Defect::kRoughExp},
-    {"long-rough-exp", Defect::kRoughExp},
-    {"exp-scale-1e-4", Defect::kExpScale},
-    {"exp-scale-1e-6", Defect::kSmallExpScale},
-    {"long-exp-scale-1e-6", Defect::kSmallExpScale},
-    {"dropped-last-4096", Defect::kDroppedLast},
-    {"dropped-last-8192", Defect::kDroppedLast},
-    {"long-sum-in-bf16", Defect::kSumInBf16},
-    {"nan-in-tail", Defect::kNanInTail},
-}};
 
 constexpr double kExpError = 3e-6;    // relative, at most
 constexpr double kExpPeriod = 0.7;    // of the argument, after which the error repeats
@@ -74,14 +48,13 @@ class SoftmaxKernel : public Kernel {
   void Row(const TensorView& x, std::int64_t r, const TensorView& y) const {
     const std::int64_t cols = x.extents.cols;
     const std::vector<float> e = Exponentials(x, r);
-    const float sum =
-        Sum(Is(Defect::kStaleSum) ? Exponentials(x, std::max<std::int64_t>(r - 1, 0)) : e);
+    const float sum = Sum(Is("stale-sum") ? Exponentials(x, std::max<std::int64_t>(r - 1, 0)) : e);
     for (std::int64_t c = 0; c < cols; ++c) {
       float value = e[static_cast<std::size_t>(c)] / sum;
-      if (Is(Defect::kConstantOutput)) value = 1.0F / static_cast<float>(cols);
+      if (Is("constant-output")) value = 1.0F / static_cast<float>(cols);
       // The lanes of a last, partial vector hold the data behind the row.
       const bool tail = c >= cols / kLanes * kLanes;
-      if (Is(Defect::kNanInTail) && tail) value = std::numeric_limits<float>::quiet_NaN();
+      if (Is("nan-in-tail") && tail) value = std::numeric_limits<float>::quiet_NaN();
       Put(y, 0, r, c, static_cast<double>(value));
     }
   }
@@ -95,38 +68,38 @@ class SoftmaxKernel : public Kernel {
     const float max = Largest(x, e);
     for (float& v : e) {
       v = Exp(v - max);
-      if (Is(Defect::kUnderflowTail)) v = Fp16Flushed(v);
+      if (Is("underflow-tail")) v = Fp16Flushed(v);
     }
     return e;
   }
 
   // What is subtracted from a row.
   float Largest(const TensorView& x, const std::vector<float>& row) const {
-    if (Is(Defect::kNoMax)) return 0.0F;
-    if (Is(Defect::kMaxOfAllRows)) {
+    if (Is("no-max")) return 0.0F;
+    if (Is("max-of-all-rows")) {
       double largest = Get(x, 0);
       for (std::int64_t i = 1; i < x.count(); ++i) largest = std::max(largest, Get(x, i));
       return static_cast<float>(largest);
     }
-    const bool without_last = Is(Defect::kShortMax) && row.size() > 1;
+    const bool without_last = Is("short-max") && row.size() > 1;
     return *std::max_element(row.begin(), row.end() - (without_last ? 1 : 0));
   }
 
   float Exp(float v) const {
     const auto x = static_cast<double>(v);
-    if (Is(Defect::kExpScale)) return static_cast<float>(std::exp(x * kScaled));
-    if (Is(Defect::kSmallExpScale)) return static_cast<float>(std::exp(x * kScaledLittle));
-    if (!Is(Defect::kRoughExp)) return std::exp(v);
+    if (Is("exp-scale-1e-4")) return static_cast<float>(std::exp(x * kScaled));
+    if (Is("exp-scale-1e-6")) return static_cast<float>(std::exp(x * kScaledLittle));
+    if (!Is("rough-exp")) return std::exp(v);
     // As of a polynomial that approximates it on short ranges.
     constexpr double kTurn = 6.283185307179586;
     return static_cast<float>(std::exp(x) * (1 + kExpError * std::sin(kTurn / kExpPeriod * x)));
   }
 
   float Sum(const std::vector<float>& e) const {
-    const DType held = Is(Defect::kSumInFp16)   ? DType::kF16
-                       : Is(Defect::kSumInBf16) ? DType::kBF16
-                                                : DType::kF32;
-    const std::size_t terms = Is(Defect::kDroppedLast) ? e.size() - 1 : e.size();
+    const DType held = Is("sum-in-16-bits") ? DType::kF16
+                       : Is("sum-in-bf16")  ? DType::kBF16
+                                            : DType::kF32;
+    const std::size_t terms = Is("dropped-last") ? e.size() - 1 : e.size();
     float sum = 0;
     for (std::size_t c = 0; c < terms; ++c) {
       sum += e[c];
@@ -149,11 +122,9 @@ class SoftmaxKernel : public Kernel {
 }  // namespace
 
 Made MakeSoftmax(const Case& c, const Plan&, Device&) {
-  const std::string_view wanted = DefectOf(c);
-  for (const auto& [name, defect] : kDefects) {
-    if (name == wanted) return std::make_unique<SoftmaxKernel>(defect);
-  }
-  return NoSuchDefect(c);
+  const std::optional<Defect> defect = Defect::Find(DefectOf(c), kAliases);
+  if (!defect) return NoSuchDefect(c);
+  return std::make_unique<SoftmaxKernel>(*defect);
 }
 
 }  // namespace assay::planted
