@@ -60,14 +60,14 @@ TamperedKernel::TamperedKernel(Device& device, std::unique_ptr<Kernel> right, De
   } else {
     next_.row = (down + 1) % tiles.down * tiles.rows;
   }
-  if (defect == Defect::kUnwrittenTail) {
+  if (defect == "unwritten-tail") {
     const std::int64_t tail = std::min(kTail, output.cols);
     tile_ = {element_.batch, element_.row, output.cols - tail, 1, 1, tail};
   }
 }
 
 absl::Status TamperedKernel::Prepare(const Plan& plan) {
-  if (defect_ == Defect::kTruncatingOutput) {
+  if (Is("truncating-output")) {
     wide_ = {nullptr, DType::kF32, plan.output.extents};
     return Take(wide_.bytes(), &wide_.data);
   }
@@ -87,17 +87,17 @@ absl::Status TamperedKernel::Launch(std::span<const TensorView> inputs, const Te
     const Tamper keep{.change = Change::kKeep, .view = output, .tile = tile_};
     if (absl::Status s = Described(Do(keep, *stream)); !s.ok()) return s;
   }
-  const bool cut = defect_ == Defect::kTruncatingOutput;
+  const bool cut = Is("truncating-output");
   if (absl::Status s = right_->Launch(inputs, cut ? wide_ : output); !s.ok()) return s;
   return Described(Spoil(inputs, output, launches_++, *stream));
 }
 
 bool TamperedKernel::LeavesUnwritten() const {
-  return defect_ == Defect::kUnwrittenTail || defect_ == Defect::kUnwrittenTile;
+  return Is("unwritten-tail") || Is("unwritten-tile");
 }
 
 bool TamperedKernel::NeedsKept() const {
-  return LeavesUnwritten() || defect_ == Defect::kStaleBuffer || defect_ == Defect::kHang;
+  return LeavesUnwritten() || Is("stale-buffer") || Is("hang");
 }
 
 absl::Status TamperedKernel::Take(std::int64_t bytes, void** data) {
@@ -131,80 +131,61 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
     return Do(tamper, stream);
   };
   const auto code = [&](double v) { return RoundToFormat(v, dtype); };
-  switch (defect_) {
-    case Defect::kCorrect:
-    case Defect::kDroppedK:
-    case Defect::kDroppedBias:
-    case Defect::kDroppedMask:
-    case Defect::kMissingEps:
-      return gpu::kOk;
-    case Defect::kWrongTile:
-      return tile(Change::kTake);
-    case Defect::kTransposedTile:
-      return tile(Change::kTranspose);
-    case Defect::kSwappedRows:
-      return SwapRows(output, stream);
-    case Defect::kStaleBuffer:
-      return tile(Change::kExchange);
-    case Defect::kZeroOutput:
-      return all({.change = Change::kSet, .code = code(0.0)});
-    case Defect::kConstantOutput:
-      return all({.change = Change::kSpread});
-    case Defect::kScaleOff:
-      return all({.change = Change::kScale, .factor = kScaleError});
-    case Defect::kFp16Output:
-      return all({.change = Change::kPass, .through = DType::kF16});
-    case Defect::kTruncatingOutput:
-      return all({.change = Change::kCut, .wide = wide_.as<const float>()});
-    case Defect::kBitFlip:
-      return element(Change::kFlip, 2);
-    case Defect::kLowBitFlip:
-      return element(Change::kFlip, std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits));
-    case Defect::kLostBits:
-      return all({.change = Change::kFlip, .code = kLostBit});
-    case Defect::kNan:
-      return element(Change::kSet, code(std::nan("")));
-    case Defect::kInf:
-      return element(Change::kSet, code(std::numeric_limits<double>::infinity()));
-    case Defect::kNanInTail: {
-      const std::int64_t tail = e.cols % Tiling::kSide;
-      return Do({.change = Change::kSet,
-                 .view = output,
-                 .tile = {element_.batch, element_.row, e.cols - tail, 1, 1, tail},
-                 .code = code(std::nan(""))},
-                stream);
-    }
-    case Defect::kUnwrittenTail:
-    case Defect::kUnwrittenTile:
-      return tile(Change::kPutBack);
-    case Defect::kPastTheEnd:
-      return gpu::LaunchOverwrite(first + output.bytes(), kOverrun, 0, stream);
-    case Defect::kBeforeTheStart:
-      return gpu::LaunchOverwrite(first - kOverrun, kOverrun, 0, stream);
-    case Defect::kWritesPadding:
-      return Do({.change = Change::kSet,
-                 .view = output,
-                 .tile = {element_.batch, std::min(element_.row, e.rows - 2), e.cols},
-                 .code = code(1.0)},
-                stream);
-    case Defect::kChangesInput:
-      // Only in the first launch, because two flips would cancel.
-      if (launch > 0) return gpu::kOk;
-      return Do({.change = Change::kFlip, .view = inputs[0], .tile = Tile{}, .code = 1}, stream);
-    case Defect::kNondeterministic:
-      return launch % 2 == 1 ? element(Change::kFlip, 1) : gpu::kOk;
-    case Defect::kRace: {
-      const auto drawn = kLaunchDraw + static_cast<std::uint32_t>(launch);
-      return site_.Draw(drawn, kRaceOdds) == 0 ? element(Change::kFlip, 1) : gpu::kOk;
-    }
-    case Defect::kNullWrite:
-      return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
-    case Defect::kFarPastTheEnd:
-      return gpu::LaunchOverwrite(
-          reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(first) + kFar), kOverrun, 0,
-          stream);
-    case Defect::kHang:
-      return gpu::LaunchHang(reinterpret_cast<const unsigned long long*>(kept_), stream);
+  if (Is("wrong-tile")) return tile(Change::kTake);
+  if (Is("transposed-tile")) return tile(Change::kTranspose);
+  if (Is("swapped-rows")) return SwapRows(output, stream);
+  if (Is("stale-buffer")) return tile(Change::kExchange);
+  if (Is("zero-output")) return all({.change = Change::kSet, .code = code(0.0)});
+  if (Is("constant-output")) return all({.change = Change::kSpread});
+  if (Is("scale-off")) return all({.change = Change::kScale, .factor = kScaleError});
+  if (Is("fp16-output")) return all({.change = Change::kPass, .through = DType::kF16});
+  if (Is("truncating-output")) {
+    return all({.change = Change::kCut, .wide = wide_.as<const float>()});
+  }
+  if (Is("bit-flip")) return element(Change::kFlip, 2);
+  if (Is("low-bit-flip")) {
+    return element(Change::kFlip, std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits));
+  }
+  if (Is("lost-bits")) return all({.change = Change::kFlip, .code = kLostBit});
+  if (Is("nan")) return element(Change::kSet, code(std::nan("")));
+  if (Is("inf")) return element(Change::kSet, code(std::numeric_limits<double>::infinity()));
+  if (Is("nan-in-tail")) {
+    const std::int64_t tail = e.cols % Tiling::kSide;
+    return Do({.change = Change::kSet,
+               .view = output,
+               .tile = {element_.batch, element_.row, e.cols - tail, 1, 1, tail},
+               .code = code(std::nan(""))},
+              stream);
+  }
+  if (LeavesUnwritten()) return tile(Change::kPutBack);
+  if (Is("past-the-end")) {
+    return gpu::LaunchOverwrite(first + output.bytes(), kOverrun, 0, stream);
+  }
+  if (Is("before-the-start")) return gpu::LaunchOverwrite(first - kOverrun, kOverrun, 0, stream);
+  if (Is("writes-padding")) {
+    return Do({.change = Change::kSet,
+               .view = output,
+               .tile = {element_.batch, std::min(element_.row, e.rows - 2), e.cols},
+               .code = code(1.0)},
+              stream);
+  }
+  // Only in the first launch, because two flips would cancel.
+  if (Is("changes-input") && launch == 0) {
+    return Do({.change = Change::kFlip, .view = inputs[0], .tile = Tile{}, .code = 1}, stream);
+  }
+  if (Is("nondeterministic") && launch % 2 == 1) return element(Change::kFlip, 1);
+  if (Is("race")) {
+    const auto drawn = kLaunchDraw + static_cast<std::uint32_t>(launch);
+    return site_.Draw(drawn, kRaceOdds) == 0 ? element(Change::kFlip, 1) : gpu::kOk;
+  }
+  if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
+  if (Is("far-past-the-end")) {
+    return gpu::LaunchOverwrite(
+        reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(first) + kFar), kOverrun, 0,
+        stream);
+  }
+  if (Is("hang")) {
+    return gpu::LaunchHang(reinterpret_cast<const unsigned long long*>(kept_), stream);
   }
   return gpu::kOk;
 }

@@ -10,52 +10,32 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/site.h"
 #include "kernels/providers/planted/tamper.h"
 #include "kernels/providers/provider.h"
 
 namespace assay::planted {
 
-enum class Defect : std::uint8_t {
-  kCorrect,
-  // The kernel solves another problem than the case's.
-  kDroppedK,
-  kDroppedBias,
-  kDroppedMask,
-  kMissingEps,
-  // Values.
-  kWrongTile,
-  kTransposedTile,
-  kSwappedRows,
-  kStaleBuffer,
-  kZeroOutput,
-  kConstantOutput,
-  kScaleOff,
-  kFp16Output,
-  kTruncatingOutput,
-  kBitFlip,
-  kLowBitFlip,
-  kLostBits,
-  kNan,
-  kInf,
-  kNanInTail,
-  // Memory.
-  kUnwrittenTail,
-  kUnwrittenTile,
-  kPastTheEnd,
-  kBeforeTheStart,
-  kWritesPadding,
-  kChangesInput,
-  // Launches.
-  kNondeterministic,
-  kRace,
-  // Defects that end the context or the process.
-  kNullWrite,
-  kFarPastTheEnd,
-  kHang,
-};
+inline constexpr std::string_view kGpuDefects[] = {
+    "correct",
+    // The kernel solves another problem than the case's.
+    "dropped-k", "dropped-bias", "dropped-mask", "missing-eps",
+    // Values.
+    "wrong-tile", "transposed-tile", "swapped-rows", "stale-buffer", "zero-output",
+    "constant-output", "scale-off", "fp16-output", "truncating-output", "bit-flip", "low-bit-flip",
+    "lost-bits", "nan", "inf", "nan-in-tail",
+    // Memory.
+    "unwritten-tail", "unwritten-tile", "past-the-end", "before-the-start", "writes-padding",
+    "changes-input",
+    // Launches.
+    "nondeterministic", "race",
+    // Defects that end the context or the process.
+    "crash", "far-past-the-end", "hang"};
+using Defect = NamedDefect<kGpuDefects>;
 
 // The whole tiles of an output. If the output has fewer than kSide rows or columns, so has a tile.
 struct Tiling {
@@ -87,6 +67,7 @@ class TamperedKernel final : public Kernel {
   Accumulator accumulator() const override { return right_->accumulator(); }
 
  private:
+  bool Is(Defect defect) const { return defect_ == defect; }
   bool LeavesUnwritten() const;
   bool NeedsKept() const;
   absl::Status Take(std::int64_t bytes, void** data);
