@@ -1,5 +1,6 @@
 #include "kernels/judge/precision_evidence.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -10,6 +11,7 @@
 
 #include "kernels/judge/narrowing.h"
 #include "kernels/judge/pieces.h"
+#include "kernels/judge/rounded_reference.h"
 #include "kernels/judge/summation_orders.h"
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/products.h"
@@ -106,7 +108,9 @@ void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& p
   to = with;
 }
 
-absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& s) {
+namespace {
+
+absl::StatusOr<PrecisionReading> Read(const PrecisionSubject& s) {
   const ResidualModel model = s.op.Residuals(s.c, s.plan);
   if (!model.known || s.reference.deviation == nullptr) return PrecisionReading();
   ResidualRequest request;
@@ -131,6 +135,37 @@ absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& s) {
   }
   PrecisionReading reading = ReadPrecision(model, s.plan, *sums, gate);
   AddNarrowing(sample->narrowing, reading);
+  return reading;
+}
+
+// Removes what would be found of the right output, too.
+absl::Status KeepWhatAccusesTheKernel(const PrecisionSubject& s,
+                                      std::vector<PrecisionFinding>& findings) {
+  const std::size_t before = s.device.arena().blocks().size();
+  const absl::StatusOr<TensorView> right =
+      MakeRoundedReference(s.device, s.output, s.reference.value);
+  if (CannotHaveOne(right.status())) return absl::OkStatus();
+  if (!right.ok()) return right.status();
+  const absl::StatusOr<PrecisionReading> reading =
+      Read({s.c, s.op, s.plan, s.device, *right, s.reference, s.inputs, s.received});
+  s.device.arena().ResetTo(before);
+  if (!reading.ok()) return reading.status();
+  std::erase_if(findings, [&](const PrecisionFinding& found) {
+    return std::any_of(reading->findings.begin(), reading->findings.end(),
+                       [&](const PrecisionFinding& of_right) {
+                         return of_right.finding.reason == found.finding.reason;
+                       });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& s) {
+  absl::StatusOr<PrecisionReading> reading = Read(s);
+  if (!reading.ok() || reading->findings.empty()) return reading;
+  const absl::Status status = KeepWhatAccusesTheKernel(s, reading->findings);
+  if (!status.ok()) return status;
   return reading;
 }
 

@@ -303,7 +303,7 @@ class Jury {
     if (!bias) return;
     judgement_.bias_z = bias->z;
     if (!BoundGates() && case_.criterion != Criterion::kDerived) return;
-    if (!(std::abs(bias->z) > kBiasZ && bias->spread > kBiasSpread)) return;
+    if (!LooksBiased(r_) || e_.right_is_biased) return;
     const std::string message = absl::StrFormat(
         "rounding is biased: mean signed error %.3f ulp over %s elements "
         "(z = %.1f); round to nearest gives 0, truncation -0.5",
@@ -474,6 +474,11 @@ class Jury {
 };
 
 }  // namespace
+
+bool LooksBiased(const CompareResult& compared) {
+  const std::optional<Bias> bias = MeasureBias(compared);
+  return bias && std::abs(bias->z) > kBiasZ && bias->spread > kBiasSpread;
+}
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {
   return Jury(c, plan, evidence).Run();

@@ -70,6 +70,7 @@ struct Evidence {
   bool in_cache = false;                    // all bytes fit the cache, so that memory is no roof
   bool efficiency_due = true;               // false while the timed launches are still to come
   std::vector<PrecisionFinding> precision;  // what the errors of all elements together say
+  bool right_is_biased = false;             // the right output looks biased, too
 };
 
 struct Judgement {
@@ -79,6 +80,9 @@ struct Judgement {
 };
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence);
+
+// Whether the signed errors of a comparison are those of a rounding that is not to nearest.
+bool LooksBiased(const CompareResult& compared);
 
 // "[0,7,1983,12]" of a logical index.
 std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims);

@@ -8,6 +8,7 @@
 #include "kernels/judge/overflow.h"
 #include "kernels/judge/precision_evidence.h"
 #include "kernels/judge/received.h"
+#include "kernels/judge/rounded_reference.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
@@ -198,6 +199,9 @@ End CaseRun::GatherFromOutput(Evidence& evidence) {
     if (!stats.ok()) return EndedBy(stats.status(), "compare");
     evidence.undecided = op_->Undecided(case_, *stats);
   }
+  const absl::StatusOr<bool> biased = RightOutputIsBiased(device_, Request(), *outcome_.compare);
+  if (!biased.ok()) return EndedBy(biased.status(), "compare");
+  evidence.right_is_biased = *biased;
   return TellPrecision(evidence);
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/judge/provenance.h"
 #include "kernels/judge/received.h"
 #include "kernels/judge/recheck.h"
+#include "kernels/judge/rounded_reference.h"
 #include "kernels/judge/slices.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/convert.h"
@@ -274,6 +275,10 @@ class Comparing final : public TensorComparison {
       evidence.unproven = recheck->unproven;
       evidence.recheck_fault = recheck->fault;
       if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
+      const absl::StatusOr<bool> biased =
+          RightOutputIsBiased(device_, Request(output_, gating_), *outcome_.compare);
+      if (!biased.ok()) return biased.status();
+      evidence.right_is_biased = *biased;
     }
     const CompareResult& compared = *outcome_.compare;
     if (computed && (compared.beyond_proven > 0 || compared.class_mismatches > 0)) {

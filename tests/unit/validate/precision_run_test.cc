@@ -161,6 +161,35 @@ struct Defect {
 
 // Within the bound of every element from k = 4,096 or 8,192 on, and found by what all show
 // together.
+// Outputs of few values, or of a spread below a unit in the last place: their roundings repeat, and
+// the reference that is rounded itself looks biased or too large.
+TEST(PrecisionRun, RoundingsThatRepeatAccuseNobody) {
+  Registry registry;
+  RegisterAll(registry);
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{128} << 20});
+  const auto run = [&](DType in, DType out, const GemmProblem& p, const char* pattern) {
+    Case c;
+    c.problem = p;
+    c.dtype = in;
+    c.out_dtype = out;
+    c.provider = "builtin";
+    c.pattern = pattern;
+    c.seed = 1;
+    c.probes = false;
+    PhaseObserver observer;
+    const CaseOutcome outcome = CaseRunner(*device, registry, nullptr).Run(c, observer);
+    EXPECT_EQ(outcome.verdict, Verdict::kPassed) << DefaultName(c) << " " << Describe(outcome);
+  };
+  run(DType::kE2M1, DType::kBF16, {.m = 256, .n = 256, .k = 256, .scale_a = 0.1}, "");
+  run(DType::kE2M1, DType::kBF16, {.m = 256, .n = 256, .k = 1, .alpha = 0.7}, "");
+  run(DType::kBF16, DType::kBF16, {.m = 512, .n = 512, .k = 1, .alpha = 0.3}, "");
+  run(DType::kBF16, DType::kBF16, {.m = 256, .n = 64, .k = 64, .bias = true}, "normal:0.001");
+  run(DType::kF16, DType::kF16, {.m = 256, .n = 64, .k = 64, .bias = true}, "normal:0.001");
+  run(DType::kE5M2, DType::kE5M2, {.m = 64, .n = 64, .k = 1000}, "all-positive");
+  run(DType::kE4M3FN, DType::kE4M3FN, {.m = 64, .n = 64, .k = 1700}, "uniform:0:1");
+}
+
 TEST(PrecisionRun, DefectsBelowTheBoundAreFound) {
   const auto narrow_both = [](int bits) {
     return [bits](auto* a, auto* b, auto k, auto) {
