@@ -239,17 +239,19 @@ End CaseRun::Validate(int repeats) {
 
 // Launched again, poisoned, guarded and judged like the first, timed without it.
 End CaseRun::WarmLaunches() {
-  seconds_.clear();
+  std::vector<double> warm;
   for (int i = 0; i < kWarmLaunches; ++i) {
+    if (!launcher_.kernel().trusted()) {
+      // An output that differs is the last, which is judged.
+      const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
+      if (!digest.ok()) return EndedBy(digest.status(), "digest");
+      if (!std::equal(digest->raw, digest->raw + 2, outcome_.compare->digest_raw)) break;
+    }
     absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
     if (!seconds.ok()) return EndedBy(seconds.status(), case_.provider);
-    seconds_.push_back(*seconds);
-    if (launcher_.kernel().trusted()) continue;
-    // One that differs is the last, which is judged.
-    const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-    if (!digest.ok()) return EndedBy(digest.status(), "digest");
-    if (!std::equal(digest->raw, digest->raw + 2, outcome_.compare->digest_raw)) break;
+    warm.push_back(*seconds);
   }
+  if (!warm.empty()) seconds_ = std::move(warm);
   return std::nullopt;
 }
 

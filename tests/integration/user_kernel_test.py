@@ -136,6 +136,13 @@ class UserKernelTest(unittest.TestCase):
         self.assertEqual((again["verdict"], again["seed"]), ("FAILED", case["seed"]))
         self.assertNotIn("foresee", again["findings"][0]["message"], "now it is the case's own draw")
 
+    def test_no_launch_is_left_unjudged(self):
+        for every in range(2, 6):
+            skip = f"static int calls; if (++calls % {every} == 0) return ASSAY_OK;"
+            path = self.write(f"every{every}.c", self.source.replace("const sizes* s = state;", f"const sizes* s = state; {skip}"))
+            result = self.run_kernel(path, "--format", "json")
+            self.assertEqual(self.verdict(result)["verdict"], "FAILED", (every, result))
+
     def test_crash_is_an_error_and_quarantines_nothing(self):
         crash = self.source.replace("const sizes* s = state;", "const sizes* s = state; *(volatile int*)0 = 1;")
         path = self.write("crash.c", crash)
