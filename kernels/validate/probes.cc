@@ -270,8 +270,10 @@ class Prober {
            Cat(Grouped(r.mismatches), " of ", Grouped(r.count),
                plan.exact ? " elements are not the exact result"
                           : " elements are beyond their bound",
-               operand >= 0 ? BitsRight(r.max_rel_error, plan, operand) : "", "; first ",
-               Shown(sample, plan),
+               operand >= 0 && !Info(plan.output.dtype).is_integer
+                   ? BitsRight(r.max_rel_error, plan, operand)
+                   : "",
+               "; first ", Shown(sample, plan),
                r.class_mismatches > 0 ? "" : ByDesign(probe.data, plan, r.max_rel_error)),
            outcome);
     }

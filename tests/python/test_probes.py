@@ -31,6 +31,12 @@ def silu_of_complement(x, y):
         return x * (1 - e / (1 + e)) * y
 
 
+def softmax_from_minus_10_000(x):
+    with np.errstate(all="ignore"):
+        e = np.exp(x - np.maximum(x.max(-1, keepdims=True), F(-1e4)))
+        return e / e.sum(-1, keepdims=True)
+
+
 def argmax_of_halves(x):
     with np.errstate(over="ignore"):
         return np.argmax(x.astype(H), -1).astype(np.int32)
@@ -69,9 +75,21 @@ UNSEEN = [
     ("argmax of values in fp16", argmax_of_halves, "reduce", "fp32",
      {"kind": "argmax", "shapes": {"extents": [4, 200]}}, "close-integers"),
     ("argmax without the last column", lambda x: np.argmax(x[:, :-1], -1).astype(np.int32), "reduce", "fp32",
-     {"kind": "argmax", "shapes": {"extents": [4, 1000]}}, "last-column"),
+     {"kind": "argmax", "shapes": {"extents": [4, 5000]}}, "last-column"),
     ("maximum without the first column", lambda x: x[:, 1:].max(-1), "reduce", "fp32",
-     {"kind": "max", "shapes": {"extents": [4, 1000]}}, "first-column"),
+     {"kind": "max", "shapes": {"extents": [4, 5000]}}, "first-column"),
+    ("maximum without one column", lambda x: np.delete(x, 511, -1).max(-1), "reduce", "fp32",
+     {"kind": "max", "shapes": {"extents": [4, 1000]}}, "each-element"),
+    ("maximum that begins at -1e30", lambda x: np.maximum(x.max(-1), F(-1e30)), "reduce", "fp32",
+     {"kind": "max", "shapes": {"extents": [4, 1000]}}, "far-below-0"),
+    ("sum of clipped values", lambda x: np.clip(x, -100, 100).sum(-1), "reduce", "fp32",
+     {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-large"),
+    ("addition that saturates", lambda a, b: np.clip(a.astype(F) + b, -65504, 65504).astype(H), "elementwise", "fp16",
+     {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "large"),
+    ("addition in fp16", lambda a, b: np.where(np.abs(a + b) < F(6e-8), F(0), a + b), "elementwise", "fp32",
+     {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "small"),
+    ("softmax whose maximum begins at -1e4", softmax_from_minus_10_000, "softmax", "fp32",
+     {"shapes": {"rows": 4, "cols": 300}}, "rows-apart"),
     ("sum of values in tf32", lambda x: planted_functions.cut_to_10_bits(x).sum(-1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [16, 4096]}}, "exact-significand"),
     ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",
@@ -87,7 +105,7 @@ UNSEEN = [
 def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fields, probe):
     result = assay.validate(fn, op=op, dtype=dtype, held_out=0, client=assay_client, **fields)[0]
     assert result.verdict == "FAILED", result
-    assert all(finding.message.startswith((f"{probe}: ", "wide: ")) for finding in result.findings), result.findings
+    assert all(finding.message.startswith((f"{probe}: ", "wide: ", "each-element: ")) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 
 

@@ -95,7 +95,9 @@ class Elementwise final : public Op {
                                 : "GELU of -Inf, which is -Inf times 0";
   }
 
-  // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds.
+  // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds. large: one
+  // whose operands reach 0.9 of the largest number, so that some results overflow. small: one whose
+  // operands and results fp16 does not hold.
   // saturated: exp(−a), erf or tanh is so near its limit that r is a·b, or a, but for a quotient's
   // rounding. saturated-below: the limit on the other side is 0, where a sum in the denominator may
   // overflow and nothing else may. wide: all numbers between these and the usual ones.
@@ -103,7 +105,7 @@ class Elementwise final : public Op {
     const ElementwiseProblem& p = ProblemOf(c);
     switch (p.kind_of()) {
       case ElementwiseKind::kAdd:
-        return {{"exact-integers", ProbeCase(c, p, "integers:-8:8", /*exact=*/true)}};
+        return SumProbes(c);
       case ElementwiseKind::kSiluMul:
         return Saturated(c, "integers:64:127/integers:-8:8", "integers:-127:-64/integers:-8:8",
                          // Below -11 the denominator overflows in fp16.
@@ -115,6 +117,23 @@ class Elementwise final : public Op {
   }
 
  private:
+  static std::vector<KernelProbe> SumProbes(const Case& c) {
+    const ElementwiseProblem& p = ProblemOf(c);
+    std::vector<KernelProbe> probes;
+    if (!IsEightBitFloat(c.dtype)) {
+      const FormatInfo& wide = Info(c.dtype == DType::kF64 ? DType::kF32 : c.dtype);
+      const double largest = 0.9 * wide.max_finite;
+      const Pattern large = {PatternKind::kUniform, 0, largest};
+      probes.push_back({"large", ProbeCase(c, p, ToString(large), /*exact=*/false)});
+      // A result of narrow formats may be subnormal there, which a kernel may take for 0.
+      if (wide.min_normal < Info(DType::kF16).min_subnormal) {
+        probes.push_back({"small", ProbeCase(c, p, "uniform:-1e-8:1e-8", /*exact=*/false)});
+      }
+    }
+    probes.push_back({"exact-integers", ProbeCase(c, p, "integers:-8:8", /*exact=*/true)});
+    return probes;
+  }
+
   static std::vector<KernelProbe> Saturated(const Case& c, std::string above, std::string below,
                                             std::string between) {
     constexpr double kQuotient = 4;  // roundings of the accumulator

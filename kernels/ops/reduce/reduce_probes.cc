@@ -1,6 +1,8 @@
 #include "kernels/ops/reduce/reduce_probes.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -52,19 +54,50 @@ Pattern CloseData(DType input) {
   return {PatternKind::kIntegers, above - kValues, above - 1};
 }
 
-// A sum may lose as many +1 as -1. So there are several slices, if there is another axis along
-// which they fit.
-ReduceProblem WithSlices(const ReduceProblem& p) {
-  constexpr std::int64_t kLeast = 16;
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+// Numbers of both signs, as large as sums that are exact in every order may have them. None if the
+// slices are so long that they are not large.
+std::optional<Pattern> LargeData(std::int64_t length, DType input, DType output) {
+  constexpr double kLeast = 16;
+  constexpr double kDeviations = 6;
+  const auto n = static_cast<double>(length);
+  const double largest =
+      std::floor(std::min({HeldExactly(input) / n, 2 / Info(input).machine_epsilon,
+                           Info(output).max_finite / (kDeviations * std::sqrt(n))}));
+  if (Info(input).is_integer || largest < kLeast) return std::nullopt;
+  return Pattern{PatternKind::kIntegers, -largest, largest};
+}
+
+// As far below 0 as the formats go, with room for a rounding.
+Pattern FarBelow(DType input, DType output) {
+  if (Info(input).is_integer) return {PatternKind::kIntegers, -128, -64};
+  const double range = std::min(Info(input).max_finite, Info(DType::kF32).max_finite);
+  const double lowest =
+      -0.9 * (Info(output).is_integer ? range : std::min(range, Info(output).max_finite));
+  return {PatternKind::kUniform, lowest, lowest / 2};
+}
+
+// The problem with at least so many slices, or as many as `most` elements have room for, if there
+// is another axis along which they fit.
+ReduceProblem WithSlices(const ReduceProblem& p, std::int64_t least, std::int64_t most) {
   const ReduceShape s = p.Split();
+  const std::int64_t wanted = std::min(least, most / s.length);
   const std::int64_t slices = s.outer * s.inner;
-  if (p.extents.size() < 2 || slices >= kLeast) return p;
+  if (p.extents.size() < 2 || slices >= wanted) return p;
   ReduceProblem several = p;
   std::int64_t& extent = several.extents[p.Axis() == 0 ? 1 : 0];
   const std::int64_t others = slices / extent;
-  extent = (kLeast + others - 1) / others;
-  return extent * others * s.length <= kMostElements ? several : p;
+  extent = (wanted + others - 1) / others;
+  return several;
+}
+
+// A sum may lose as many +1 as -1.
+ReduceProblem WithSeveralSlices(const ReduceProblem& p) {
+  return WithSlices(p, 16, std::int64_t{1} << 24);
+}
+
+// Of twice as many slices as a slice has elements, each element is the largest of one.
+ReduceProblem WithASliceForEachElement(const ReduceProblem& p) {
+  return WithSlices(p, 2 * p.Split().length, std::int64_t{1} << 21);
 }
 
 }  // namespace
@@ -79,7 +112,9 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
     if (RoundingHides(length, OutputType(c))) {
       const Pattern signs = SignedData(length, c.dtype);
       probes.push_back(
-          {"exact-signs", ProbeCase(c, WithSlices(p), ToString(signs), /*exact=*/true)});
+          {"exact-signs", ProbeCase(c, WithSeveralSlices(p), ToString(signs), /*exact=*/true)});
+    } else if (const auto large = LargeData(length, c.dtype, OutputType(c))) {
+      probes.push_back({"exact-large", ProbeCase(c, p, ToString(*large), /*exact=*/true)});
     }
     if (HasSignificandProbes(c.dtype)) {
       KernelProbe probe = {"exact-significand", ProbeCase(c, p, "", /*exact=*/true)};
@@ -93,10 +128,20 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
   const auto one = [&](double column) {
     return ProbeCase(c, p, ToString(Pattern{PatternKind::kOneLarge, 8, column}), /*exact=*/true);
   };
-  return {{"first-column", one(0)},
-          {"last-column", one(-1)},
-          {"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
-          {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
+  KernelProbe each = {"each-element",
+                      ProbeCase(c, WithASliceForEachElement(p), "", /*exact=*/true)};
+  each.data.significand = 0;
+  const Pattern below = FarBelow(c.dtype, OutputType(c));
+  std::vector<KernelProbe> probes = {
+      {"far-below-0", ProbeCase(c, p, ToString(below), /*exact=*/true)},
+      {"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
+      {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
+  const ReduceShape many = std::get<ReduceProblem>(each.data.problem).Split();
+  if (many.outer * many.inner < 2 * many.length) {
+    probes.insert(probes.begin(), {{"first-column", one(0)}, {"last-column", one(-1)}});
+  }
+  probes.insert(probes.begin(), std::move(each));
+  return probes;
 }
 
 void SetReduceSignificands(bool in_rows, Plan& plan) {

@@ -6,11 +6,20 @@
 //                      element of the case above: +1 and -1, whose sums are small. A sum may lose
 //                      as many +1 as -1, so there are 16 slices at least, if x has two axes or
 //                      more.
+//   exact-large        sum of floats, if there is no exact-signs: whole numbers of both signs, as
+//                      large as sums that are exact in any order may have them. A kernel that
+//                      clips elements shows.
 //   exact-significand  sum of floats of 16 bits or more: each slice has one element that is not 0,
 //                      and it uses its last bits. The sum is this element, so that a kernel that
 //                      rounds elements to fewer bits shows.
+//   each-element       max and argmax: one element of each slice is above 0 and all others are 0,
+//                      in so many slices that it is each element once, if slices are short enough.
+//                      A kernel that leaves out any element shows.
+//   far-below-0        max and argmax: all elements are among the lowest numbers of the format. A
+//                      kernel that begins at a number of its own, such as -1e4, shows.
 //   first-column, last-column
-//                      max and argmax: the first or the last element is the largest.
+//                      max and argmax of longer slices: the first or the last element of a row is
+//                      the largest.
 //   close-integers     max and argmax: the largest whole numbers that differ in their last bit.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
 //                      many times and is below 0. A kernel that begins at 0 shows, and one that
@@ -28,7 +37,7 @@ namespace assay {
 // Those of the case's kind.
 std::vector<KernelProbe> ReduceProbes(const Case& c);
 
-// The data of exact-significand. `in_rows`: slices are rows of x, else columns.
+// The data of exact-significand and each-element. `in_rows`: slices are rows of x, else columns.
 void SetReduceSignificands(bool in_rows, Plan& plan);
 
 }  // namespace assay

@@ -46,12 +46,17 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c) {
   // left, or everything overflows. Each row of the one holds one value, far from the others'; of
   // the other only the last column counts.
   const double far = c.dtype == DType::kF64 ? 1000.0 : 200.0;
-  const Pattern apart = {PatternKind::kRowVary, -far, 0};
   const Pattern last = {PatternKind::kOneLarge, far, -1};
   SoftmaxProblem few = std::get<SoftmaxProblem>(c.problem);
   // A user's kernel may be made for its extents.
   const bool ours = c.kernel_file.empty() && c.elsewhere == nullptr;
   if (ours && few.rows > kRows) few.rows = kRows;
+  // So far below 0 as rounding allows: who begins the maximum at -1e4 has nothing left, either.
+  constexpr double kLowest = 1e5;
+  constexpr std::int64_t kSteps = 63;  // after which the pattern begins again
+  const double lowest = std::min(kLowest, 0.9 * Info(c.dtype).max_finite);
+  const auto steps = static_cast<double>(std::clamp<std::int64_t>(few.rows - 1, 1, kSteps));
+  const Pattern apart = {PatternKind::kRowVary, -std::max(far, std::floor(lowest / steps)), 0};
   KernelProbe rows = {"rows-apart", ProbeCase(c, few, ToString(apart), /*exact=*/false)};
   if (few.rows == 1) rows.skipped = "there is one row";
   // The diagnosis goes by the last that fails: whoever subtracts no maximum fails all.

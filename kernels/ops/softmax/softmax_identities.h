@@ -21,7 +21,10 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 // "shift": integers from c − 40 to c + 40 (8-bit floats: less), whose softmax is that of -40 to 40,
 // with weights of all sizes. c is so large that exp of the inputs themselves overflows, where the
 // format holds such integers.
-// "rows-apart": each row holds one value, 200 (fp64: 1000) below that of the row before it.
+//
+// "rows-apart": each row holds one value, 200 (fp64: 1000) or more below that of the row before it.
+// The last is near -1e5, or the lowest number of the format.
+//
 // "last-column": 0, and 200 (fp64: 1000) in the last column.
 std::vector<KernelProbe> SoftmaxProbes(const Case& c);
 

@@ -19,7 +19,6 @@ using testing::GemmCase;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using testing::PhaseObserver;
 using testing::RunDistorted;
 
 struct Expectation {

@@ -25,7 +25,6 @@ using testing::DistortedKernel;
 using testing::ForwardingDevice;
 using testing::GemmCase;
 using ::testing::HasSubstr;
-using testing::PhaseObserver;
 using testing::TheDistortion;
 
 // The CPU, but for what a test does to its references and to what it compares.

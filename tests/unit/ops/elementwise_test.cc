@@ -310,7 +310,8 @@ TEST(ElementwiseProbe, HasOneResultWhateverTheForm) {
       const Case c = MakeCase(Of(kind, 1, 1), t);
       const std::vector<KernelProbe> probes = ElementwiseOp().Probes(c, PlanOf(c));
       const bool add = std::string(kind) == "add";
-      ASSERT_EQ(probes.size(), add ? 1u : 3u);
+      const bool large = Info(t).storage_bits > 8, small = large && t != DType::kF16;
+      ASSERT_EQ(probes.size(), add ? 1u + (large ? 1 : 0) + (small ? 1 : 0) : 3u);
       EXPECT_EQ(probes.back().name, add ? "exact-integers" : "saturated");
       EXPECT_TRUE(Check(probes.back().data).empty());
       const Plan plan = *ElementwiseOp().MakePlan(probes.back().data);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -328,6 +330,40 @@ TEST(ReduceProbe, OfAMaximumIsBelowZeroAndHasTies) {
     EXPECT_EQ(probes[3].name, "negative-integers");
     EXPECT_EQ(*ParsePattern(probes[3].data.pattern, nullptr),
               (Pattern{PatternKind::kIntegers, -8, -1}));
+  }
+}
+
+// In slices along every axis: each element of a slice is the largest of one.
+TEST(ReduceProbe, OfAMaximumEachElementIsTheLargestOnce) {
+  const std::pair<IntList, int> cases[] = {
+      {{4, 511}, -1}, {{511, 4}, 0}, {{2, 130, 3}, 1}, {{1, 1000}, -1}};
+  for (const auto& [extents, axis] : cases) {
+    const Case c = MakeCase(Of("argmax", extents, axis), DType::kF16);
+    const KernelProbe probe = ReduceOp().Probes(c, PlanOf(c)).front();
+    ASSERT_EQ(probe.name, "each-element");
+    const Plan plan = PlanOf(probe.data);
+    const std::int64_t length = std::get<ReduceProblem>(c.problem).Split().length;
+    const Operand& x = plan.inputs[0];
+    const UnitPlaces units(x.pattern, x.extents.rows, x.extents.cols);
+    const Tensors data(plan, [&](int, std::int64_t i) {
+      return units.IsOne(i / x.extents.cols, i % x.extents.cols) ? UnitValue(x.pattern) : 0;
+    });
+    const PlainResult largest = PlainReference(ReduceOp(), probe.data, plan, data);
+    const std::set<double> places(largest.value.begin(), largest.value.end());
+    EXPECT_EQ(places.size(), static_cast<std::size_t>(length)) << DefaultName(c);
+  }
+}
+
+TEST(ReduceProbe, OfAMaximumGoesAsFarBelowZeroAsTheFormats) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
+                        DType::kE5M2, DType::kI8}) {
+    const Case c = MakeCase(Of("max", {4, 64}), t);
+    const KernelProbe probe = ReduceOp().Probes(c, PlanOf(c))[1];
+    ASSERT_EQ(probe.name, "far-below-0");
+    const Pattern pattern = *ParsePattern(probe.data.pattern, nullptr);
+    EXPECT_LT(pattern.a, -0.8 * std::min(Info(t).max_finite, Info(DType::kF32).max_finite));
+    EXPECT_LE(pattern.b, pattern.a / 2);
+    EXPECT_TRUE(std::isfinite(Quantise(pattern.a, t))) << Name(t);
   }
 }
 

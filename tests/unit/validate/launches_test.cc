@@ -15,7 +15,6 @@ namespace {
 
 using testing::GemmCase;
 using ::testing::HasSubstr;
-using testing::PhaseObserver;
 using testing::RunDistorted;
 
 // A tolerance so wide that zeros hold it, which is found of the first launch alone.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <variant>
@@ -73,6 +74,29 @@ TEST(ProbeData, ScalarsBecomePowersOfTwo) {
   EXPECT_EQ(NearPowerOfTwo(-0.3, 2), -0.25);
   EXPECT_EQ(NearPowerOfTwo(1e30, 2), 4);
   EXPECT_EQ(NearPowerOfTwo(1e-30, 1), 0.5);
+}
+
+// Every sum of them is exact in any order, and an element that is clipped shows.
+TEST(ReduceProbe, LargeNumbersLeaveRoomForTheirSum) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32}) {
+    for (const std::int64_t length : {1, 1000, 65542}) {
+      Case c;
+      c.problem = ReduceProblem{.extents = {4, length}, .kind = "sum"};
+      c.dtype = t;
+      const std::vector<KernelProbe> probes = ReduceOp().Probes(c, *ReduceOp().MakePlan(c));
+      const auto large = std::find_if(probes.begin(), probes.end(), [](const KernelProbe& probe) {
+        return probe.name == "exact-large";
+      });
+      ASSERT_NE(large, probes.end()) << Name(t) << " " << length;
+      const Plan plan = *ReduceOp().MakePlan(large->data);
+      EXPECT_TRUE(plan.exact);
+      const double largest = plan.inputs[0].pattern.b;
+      EXPECT_LE(largest * static_cast<double>(length), 0x1p24);
+      EXPECT_EQ(Quantise(largest, t), largest);
+      EXPECT_EQ(Quantise(largest - 1, t), largest - 1) << "every whole number below it, too";
+      EXPECT_GE(largest, 255);
+    }
+  }
 }
 
 // 6 of 65,542 elements: less than half a unit in the last place of a sum of positive numbers.

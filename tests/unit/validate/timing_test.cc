@@ -22,7 +22,6 @@ namespace {
 
 using testing::GemmCase;
 using ::testing::HasSubstr;
-using testing::PhaseObserver;
 using testing::RunDistorted;
 
 // The CPU, but for its clock and its caches.
