@@ -125,8 +125,8 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
   std::unique_ptr<Containment> containment;
   try {
     containment = Containment::Make(contained);
-  } catch (
-      const std::system_error& error) {  // another kernel may have taken all of the node's room
+  } catch (const std::system_error& error) {
+    // Another kernel may have taken all of the node's room for threads.
     return absl::ResourceExhaustedError(Cat("no thread for a compiler: ", error.what()));
   }
   for (const Measure& measure : containment->measures()) {

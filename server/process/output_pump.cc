@@ -30,8 +30,8 @@ OutputPump::OutputPump(std::string device) : device_(std::move(device)) {
   try {
     // Nothing could end a thread that has no `wake_`.
     if (wake_ >= 0) thread_ = std::thread([this] { Loop(); });
-  } catch (
-      const std::system_error&) {  // a kernel may have taken all of the node's room for threads
+  } catch (const std::system_error&) {
+    // A kernel may have taken all of the node's room for threads.
   }
   if (thread_.joinable()) return;
   Log(LogLevel::kWarn, "worker.output_lost", {{"device", device_}, {"errno", errno}});
