@@ -5,6 +5,10 @@
 // NaNs, so no kernel produces these bits. A kernel with another output format is launched twice,
 // with complementary poisons. An element is unwritten if it holds the poison after both launches.
 //
+// A comparison with NaN is false, so `if (v > out) out = v` leaves no trace of what was there. For
+// that reason further launches find large numbers, positive and negative, in the output and around
+// the operands.
+//
 // std-only, constexpr, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_POISON_H_
 #define ASSAY_KERNELS_NUMERICS_POISON_H_
@@ -14,6 +18,19 @@
 #include "kernels/numerics/dtype.h"
 
 namespace assay {
+
+// What an output holds before a launch. kFirst and kSecond tell elements that are not written.
+// kHigh and kLow are large finite numbers of either sign: one byte, repeated, so that it is large
+// whatever format reads it.
+enum class Poison : std::uint8_t { kFirst, kSecond, kHigh, kLow };
+
+// What lies around the operands of a launch, in padding and guard bands, repeated. With all bits 1
+// it is NaN in fp64, fp32, fp16, bf16, e4m3fn and e5m2, -1 in the integers, and the largest
+// negative number in the fnuz formats and e2m1.
+constexpr unsigned char GuardByte(Poison poison) {
+  if (poison == Poison::kHigh) return 0x77;
+  return poison == Poison::kLow ? 0xf7 : 0xff;
+}
 
 // Whether one launch is enough: the first poison alone proves that an element is unwritten.
 constexpr bool HasPoisonPayload(DType t) {
@@ -30,8 +47,13 @@ constexpr bool HasPoisonPayload(DType t) {
   }
 }
 
-// The code of a format's first or second poison.
-constexpr std::uint64_t PoisonBits(DType t, bool second) {
+// The code that an element holds.
+constexpr std::uint64_t PoisonBits(DType t, Poison poison) {
+  if (poison == Poison::kHigh || poison == Poison::kLow) {
+    constexpr std::uint64_t kEveryByte = 0x0101010101010101;
+    return std::uint64_t{GuardByte(poison)} * kEveryByte >> (64 - Info(t).storage_bits);
+  }
+  const bool second = poison == Poison::kSecond;
   switch (t) {
     case DType::kF64:
       return second ? 0xfff25a5a5a5a5a5a : 0x7ff5a5a5a5a5a5a5;

@@ -12,6 +12,7 @@
 
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/pattern.h"
+#include "kernels/numerics/poison.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/conv/problem.h"
 #include "kernels/ops/copy/problem.h"
@@ -103,6 +104,9 @@ struct Case {
   // With `exact`: the input whose significands the output shows, in the plan's order. The others
   // pick its elements (Op::Probes). -1: the data are whole numbers.
   int significand = -1;
+  // What the output, the operands' surroundings and a workspace hold before a launch. Set for
+  // probes, never by a user.
+  Poison poison = Poison::kFirst;
   // The library of a user's kernel ("user/…"), on this machine. Set by the worker, never by a user.
   std::string kernel_file;
   // The kernel that computes the reference ("user/…"); see OpTraits::own_reference.

@@ -89,7 +89,7 @@ LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
           answer.message);
       return LoadStatus::kNoMemory;
     }
-    std::memset(launch_.workspace, 0xff, rounded);
+    std::memset(launch_.workspace, static_cast<int>(description_.workspace_byte), rounded);
     launch_.workspace_bytes = workspace_bytes;
   }
   return LoadStatus::kOk;

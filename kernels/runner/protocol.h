@@ -93,8 +93,9 @@ struct Description {
   std::uint32_t input_count;
   std::uint32_t thread_count;
   std::uint32_t judge_pid;
-  std::uint64_t memory_bytes;  // the most that the kernel may take beside its operands
-  std::uint64_t total_bytes;   // of the shared memory
+  std::uint32_t workspace_byte;  // what every byte of a workspace holds at first
+  std::uint64_t memory_bytes;    // the most that the kernel may take beside its operands
+  std::uint64_t total_bytes;     // of the shared memory
   SharedParameter parameters[kMaxParameters];
   SharedTensor inputs[kMaxInputs];
   SharedTensor output;

@@ -19,9 +19,6 @@ namespace assay {
 
 inline constexpr std::int64_t kGuardBytes = 4096;     // [bytes] on each side of a block
 inline constexpr std::int64_t kBlockAlignment = 256;  // [bytes] of a payload
-// Of padding, and of a GPU's bands. All bits are 1: NaN in fp64, fp32, fp16, bf16, e4m3fn and e5m2,
-// -1 in the integers, and the largest negative number in the fnuz formats and e2m1.
-inline constexpr unsigned char kGuardByte = 0xFF;
 
 struct ArenaOptions {
   std::int64_t max_bytes = 0;  // [bytes] the most it may take; 0: half of the device's memory

@@ -286,7 +286,7 @@ inline CompareRule::CompareRule(const CompareRequest& request)
   has_inf = f.has_inf;
   exact = request.exact || f.is_integer;
   payload = request.poisoned && HasPoisonPayload(dtype);
-  poison = PoisonBits(dtype, /*second=*/false);
+  poison = PoisonBits(dtype, Poison::kFirst);
   mantissa_bits = f.mantissa_bits;
   ulp_scale = std::ldexp(1.0, -f.mantissa_bits);
   max_finite = f.max_finite;

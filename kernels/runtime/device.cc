@@ -46,11 +46,11 @@ absl::StatusOr<std::vector<double>> GatherDoubles(Device& device, const double* 
 
 }  // namespace
 
-absl::StatusOr<std::int64_t> Device::CountDamage(std::span<const TensorView> views) {
-  absl::StatusOr<std::int64_t> bytes = CheckGuards();
+absl::StatusOr<std::int64_t> Device::CountDamage(Poison poison, std::span<const TensorView> views) {
+  absl::StatusOr<std::int64_t> bytes = CheckGuards(poison);
   for (const TensorView& view : views) {
     if (!bytes.ok()) break;
-    const absl::StatusOr<std::int64_t> padding = CheckPadding(view);
+    const absl::StatusOr<std::int64_t> padding = CheckPadding(poison, view);
     if (!padding.ok()) return padding.status();
     *bytes += *padding;
   }

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/numerics/pattern.h"
+#include "kernels/numerics/poison.h"
 #include "kernels/runtime/arena.h"
 #include "kernels/runtime/checksum.h"
 #include "kernels/runtime/compare.h"
@@ -75,11 +76,6 @@ struct Traffic {
   std::int64_t allocations = 0;
 };
 
-// Which of two complementary poisons. Outputs of formats without a spare NaN payload (integers,
-// some fp8, fp4) are launched twice; an element that holds the poison both times is unwritten
-// (kernels/numerics/poison.h).
-enum class Poison : std::uint8_t { kFirst, kSecond };
-
 // References of operators for devices whose memory is not this process's.
 // kernels/ops/device_references.h defines it.
 class DeviceReferences;
@@ -104,17 +100,18 @@ class Device {
   virtual absl::Status PoisonTensor(Poison poison, const TensorView& dst) = 0;
 
   // GuardPadding sets padding elements (between cols and ld, and between batches) to the guard
-  // byte. CheckPadding counts the bytes that have changed since.
-  virtual absl::Status GuardPadding(const TensorView& dst) = 0;
-  virtual absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) = 0;
+  // byte of a poison. CheckPadding counts the bytes that are not that one.
+  virtual absl::Status GuardPadding(Poison poison, const TensorView& dst) = 0;
+  virtual absl::StatusOr<std::int64_t> CheckPadding(Poison poison, const TensorView& dst) = 0;
 
   // WriteGuards writes the guard bands of all blocks of the arena that are in use. CheckGuards
-  // counts their bytes that have changed since.
-  virtual absl::Status WriteGuards() = 0;
-  virtual absl::StatusOr<std::int64_t> CheckGuards() = 0;
+  // counts their bytes that are not those that the poison gives.
+  virtual absl::Status WriteGuards(Poison poison) = 0;
+  virtual absl::StatusOr<std::int64_t> CheckGuards(Poison poison) = 0;
 
   // Counts the damage to the bands of all blocks and to the padding of these views, together.
-  virtual absl::StatusOr<std::int64_t> CountDamage(std::span<const TensorView> views);
+  virtual absl::StatusOr<std::int64_t> CountDamage(Poison poison,
+                                                   std::span<const TensorView> views);
 
   // Computes every statistic in one pass over output, reference and error allowance.
   virtual absl::StatusOr<CompareResult> Compare(const CompareRequest& request) = 0;

@@ -20,7 +20,7 @@ namespace {
 // A first launch pays for what a library puts off (code generation, thread start).
 // One shorter than this is launched again and timed without it.
 constexpr double kShortLaunch = 0.01;  // [seconds]
-constexpr int kWarmLaunches = 2;
+constexpr Poison kWarmLaunches[] = {Poison::kLow, Poison::kHigh};
 
 // What is small: less than a launch and a copy take on a device that is worth sharing them.
 constexpr double kSmallBytes = 1 << 20;         // of the operands
@@ -240,14 +240,14 @@ End CaseRun::Validate(int repeats) {
 // Launched again, poisoned, guarded and judged like the first, timed without it.
 End CaseRun::WarmLaunches() {
   std::vector<double> warm;
-  for (int i = 0; i < kWarmLaunches; ++i) {
+  for (const Poison poison : kWarmLaunches) {
     if (!launcher_.kernel().trusted()) {
       // An output that differs is the last, which is judged.
       const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
       if (!digest.ok()) return EndedBy(digest.status(), "digest");
       if (!std::equal(digest->raw, digest->raw + 2, outcome_.compare->digest_raw)) break;
     }
-    absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
+    absl::StatusOr<double> seconds = launcher_.Launch(poison);
     if (!seconds.ok()) return EndedBy(seconds.status(), case_.provider);
     warm.push_back(*seconds);
   }

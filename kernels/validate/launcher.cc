@@ -91,7 +91,7 @@ End Launcher::EnqueueFills() {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const FillSpec spec{plan_->inputs[i].pattern, seed_, static_cast<std::uint32_t>(i)};
     absl::Status status = device_.Fill(spec, inputs_[i]);
-    if (status.ok()) status = device_.GuardPadding(inputs_[i]);
+    if (status.ok()) status = device_.GuardPadding(case_.poison, inputs_[i]);
     if (!status.ok()) return EndedBy(status, plan_->inputs[i].name);
   }
   return std::nullopt;
@@ -152,8 +152,8 @@ absl::Status Launcher::Guard(Poison poison) {
   clock_.Enter(Phase::kFill);
   absl::Status status = device_.PoisonTensor(poison, output_);
   // What launches before have done outside stays, until it is counted.
-  if (status.ok() && !uncounted_) status = device_.GuardPadding(output_);
-  if (status.ok() && !uncounted_) status = device_.WriteGuards();
+  if (status.ok() && !uncounted_) status = device_.GuardPadding(case_.poison, output_);
+  if (status.ok() && !uncounted_) status = device_.WriteGuards(case_.poison);
   if (status.ok()) status = device_.Synchronize();
   if (status.ok()) status = kernel_->Bring(inputs_, output_);
   return status;
@@ -209,7 +209,7 @@ absl::Status Launcher::CountGuards() {
   if (!uncounted_) return absl::OkStatus();
   std::vector<TensorView> views = inputs_;
   views.push_back(output_);
-  const absl::StatusOr<std::int64_t> hits = device_.CountDamage(views);
+  const absl::StatusOr<std::int64_t> hits = device_.CountDamage(case_.poison, views);
   if (!hits.ok()) return hits.status();
   guard_hits_ = std::max(guard_hits_, *hits);
   uncounted_ = false;
@@ -248,7 +248,7 @@ absl::StatusOr<OtherPoison> Launcher::LaunchOnOtherPoison() {
     const std::uint64_t a = LoadBits(dtype, with_first.data(), i);
     const std::uint64_t b = LoadBits(dtype, with_second.data(), i);
     const bool unwritten =
-        a == PoisonBits(dtype, /*second=*/false) && b == PoisonBits(dtype, /*second=*/true);
+        a == PoisonBits(dtype, Poison::kFirst) && b == PoisonBits(dtype, Poison::kSecond);
     other.unwritten += unwritten ? 1 : 0;
     other.differs = other.differs || (a != b && !unwritten);
   }

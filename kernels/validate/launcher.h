@@ -58,7 +58,8 @@ class Launcher {
   End EnqueueFills();
   void Filled(const Fingerprint& inputs) { filled_ = inputs; }
 
-  // One poisoned and guarded launch; the seconds it took alone.
+  // One poisoned and guarded launch; the seconds it took alone. Padding and bands are those of
+  // Case::poison, whatever the output holds.
   absl::StatusOr<double> Launch(Poison poison);
 
   // `launches` of them behind one another, the output poisoned before the first; the seconds

@@ -186,7 +186,7 @@ class DeviceBench {
                 device_->Fill(FillSpec{Pattern{PatternKind::kNormal, 1, 0}, 2, 0, 0}, output);
             // Fills wait for what comes next, which must not wait for the device: no block here
             // is guarded.
-            return s.ok() ? device_->WriteGuards() : s;
+            return s.ok() ? device_->WriteGuards(Poison::kFirst) : s;
           },
           static_cast<double>(output.bytes()),
           [&] { return device_->PoisonTensor(Poison::kFirst, output); });

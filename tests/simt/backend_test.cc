@@ -193,18 +193,18 @@ TEST_P(GpuBackendTest, GuardsAndPoisonShowOnTheDevice) {
   ASSERT_TRUE(block.ok());
   view.data = block->data;
   ASSERT_TRUE(device.PoisonTensor(Poison::kFirst, view).ok());
-  ASSERT_TRUE(device.GuardPadding(view).ok());
-  ASSERT_TRUE(device.WriteGuards().ok());
-  EXPECT_EQ(*device.CheckGuards(), 0);
-  EXPECT_EQ(*device.CheckPadding(view), 0);
+  ASSERT_TRUE(device.GuardPadding(Poison::kFirst, view).ok());
+  ASSERT_TRUE(device.WriteGuards(Poison::kFirst).ok());
+  EXPECT_EQ(*device.CheckGuards(Poison::kFirst), 0);
+  EXPECT_EQ(*device.CheckPadding(Poison::kFirst, view), 0);
   const unsigned char byte = 1;
   auto* bytes = static_cast<unsigned char*>(view.data);
   ASSERT_TRUE(device.FromHost(&byte, 1, bytes + view.bytes()).ok());
   ASSERT_TRUE(device.FromHost(&byte, 1, bytes - 1).ok());
   ASSERT_TRUE(device.FromHost(&byte, 1, bytes + 6 * sizeof(float)).ok());
-  EXPECT_EQ(*device.CheckGuards(), 2);
-  EXPECT_EQ(*device.CheckPadding(view), 1);
-  EXPECT_EQ(*device.CountDamage({&view, 1}), 3);
+  EXPECT_EQ(*device.CheckGuards(Poison::kFirst), 2);
+  EXPECT_EQ(*device.CheckPadding(Poison::kFirst, view), 1);
+  EXPECT_EQ(*device.CountDamage(Poison::kFirst, {&view, 1}), 3);
 }
 
 // An output with its reference, equal at first, and what is found of 3000 elements of it.

@@ -116,8 +116,8 @@ TEST_P(SimtChecksum, CountsClassesWithTheirFirstElements) {
     problem.Set(0, 3, 79, RoundToFormat(inf, t));
     problem.Set(1, 0, 0, RoundToFormat(-inf, t));
     problem.Set(1, 69, 1, RoundToFormat(std::nan(""), t));
-    problem.Set(0, 69, 2, PoisonBits(t, /*second=*/false));
-    problem.Set(1, 69, 79, PoisonBits(t, /*second=*/false));
+    problem.Set(0, 69, 2, PoisonBits(t, Poison::kFirst));
+    problem.Set(1, 69, 79, PoisonBits(t, Poison::kFirst));
     const ChecksumSums got = Gpu(problem.request);
     EXPECT_EQ(got.inf_count, 2);
     EXPECT_EQ(got.nan_count, 3) << "poison is NaN";

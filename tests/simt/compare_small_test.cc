@@ -147,7 +147,7 @@ TEST_P(SimtCompareSmall, TiesGoToTheSmallestIndex) {
   data.Set(300, 2.0);
   EXPECT_EQ(ExpectPlain(data.request).worst.index, 300);
   data.Set(1600, kInf);
-  data.SetBits(1400, PoisonBits(DType::kBF16, /*second=*/false));
+  data.SetBits(1400, PoisonBits(DType::kBF16, Poison::kFirst));
   const CompareResult c = ExpectPlain(data.request);
   EXPECT_EQ(c.worst.index, 1400);
   EXPECT_EQ(c.unwritten, 1);

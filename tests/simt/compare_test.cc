@@ -161,8 +161,8 @@ TEST_P(SimtCompareNan, ClassesAndUnwrittenElements) {
   EXPECT_EQ(ExpectPlain(data.request).worst.index, 2900);
   data.Set(kCount - 1, kNaN);
   data.Set(1500, kInf);
-  data.SetBits(1400, PoisonBits(t, /*second=*/false));
-  data.SetBits(1401, PoisonBits(t, /*second=*/false));
+  data.SetBits(1400, PoisonBits(t, Poison::kFirst));
+  data.SetBits(1401, PoisonBits(t, Poison::kFirst));
   for (const bool poisoned : {true, false}) {
     data.request.poisoned = poisoned;
     const CompareResult c = ExpectPlain(data.request);

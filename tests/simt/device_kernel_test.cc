@@ -147,16 +147,16 @@ TEST_F(DeviceKernelTest, NothingThatWasComputedBeforeIsInMemory) {
             Verdict::kPassed);
   std::int64_t found = 0, looked = 0;
   const char* end = nullptr;
-  simt::AddFunction("image", program_.symbol, Copy([&](void** arguments) {
-                      CopyThread(arguments);
-                      if (Thread() != 0) return;
-                      const char* at =
-                          reinterpret_cast<const char*>(Argument<float*>(arguments, 1) + 130);
-                      end = at + (std::int64_t{64} << 10);
-                      for (at += kGuardBytes; at < end; ++at, ++looked) {
-                        found += static_cast<unsigned char>(*at) != kGuardByte && *at != 0 ? 1 : 0;
-                      }
-                    }));
+  simt::AddFunction(
+      "image", program_.symbol, Copy([&](void** arguments) {
+        CopyThread(arguments);
+        if (Thread() != 0) return;
+        const char* at = reinterpret_cast<const char*>(Argument<float*>(arguments, 1) + 130);
+        end = at + (std::int64_t{64} << 10);
+        for (at += kGuardBytes; at < end; ++at, ++looked) {
+          found += static_cast<unsigned char>(*at) != GuardByte(Poison::kFirst) && *at != 0 ? 1 : 0;
+        }
+      }));
   Case mine = builtin;
   mine.provider = kUser;
   mine.repeats = 1;
@@ -276,7 +276,8 @@ TEST_F(DeviceKernelTest, NothingIsInMemoryThatWasTakenAgain) {
   ASSERT_TRUE(device_->arena().Allocate(1, true).ok());
   ASSERT_TRUE(device_->Forget().ok());
   const auto* bytes = static_cast<const unsigned char*>(device_->arena().blocks()[0].data);
-  for (std::int64_t i = 0; i < (std::int64_t{2} << 20); ++i) ASSERT_EQ(bytes[i], kGuardByte) << i;
+  for (std::int64_t i = 0; i < (std::int64_t{2} << 20); ++i)
+    ASSERT_EQ(bytes[i], GuardByte(Poison::kFirst)) << i;
 }
 
 TEST_F(DeviceKernelTest, ACardWithoutItsCodeIsUnsupported) {

@@ -21,7 +21,7 @@ class SimtMemory : public SimtTest {
  protected:
   std::int64_t CountPadding(const TensorView& view) {
     unsigned long long count = 0;
-    EXPECT_EQ(LaunchCountPadding(view, kGuardByte, &count, nullptr), kOk);
+    EXPECT_EQ(LaunchCountPadding(view, GuardByte(Poison::kFirst), &count, nullptr), kOk);
     return static_cast<std::int64_t>(count);
   }
 
@@ -32,12 +32,12 @@ INSTANTIATE_TEST_SUITE_P(Waves, SimtMemory, kWaves);
 TEST_P(SimtMemory, PoisonIsTheFormatsAndLeavesPadding) {
   for (const DType t : kAllFormats) {
     for (const Extents& e : AwkwardExtents()) {
-      for (const bool second : {false, true}) {
-        const std::int64_t shift = second ? StorageBytes(t, 1) : 0;
+      for (const Poison poison : {Poison::kFirst, Poison::kSecond, Poison::kHigh}) {
+        const std::int64_t shift = poison == Poison::kSecond ? StorageBytes(t, 1) : 0;
         Strided got(t, e, shift);
         Strided want(t, e, shift);
-        for (std::int64_t i = 0; i < e.count(); ++i) want.Store(i, PoisonBits(t, second));
-        ASSERT_EQ(LaunchPoison(second, got.view(), nullptr), kOk);
+        for (std::int64_t i = 0; i < e.count(); ++i) want.Store(i, PoisonBits(t, poison));
+        ASSERT_EQ(LaunchPoison(poison, got.view(), nullptr), kOk);
         ASSERT_TRUE(got.bytes() == want.bytes()) << Describe(t, e) << " shift " << shift;
       }
     }
@@ -78,8 +78,8 @@ TEST_P(SimtMemory, PaddingIsGuardedAsOnTheCpu) {
     for (const Extents& e : all) {
       Strided got(t, e);
       Strided want(t, e);
-      ASSERT_TRUE(cpu_->GuardPadding(want.view()).ok());
-      ASSERT_EQ(LaunchGuardPadding(got.view(), kGuardByte, nullptr), kOk);
+      ASSERT_TRUE(cpu_->GuardPadding(Poison::kFirst, want.view()).ok());
+      ASSERT_EQ(LaunchGuardPadding(got.view(), GuardByte(Poison::kFirst), nullptr), kOk);
       ASSERT_TRUE(got.bytes() == want.bytes()) << Describe(t, e);
       ASSERT_EQ(CountPadding(got.view()), 0) << Describe(t, e);
     }
@@ -94,13 +94,13 @@ TEST_P(SimtMemory, ChangedPaddingIsCounted) {
     for (const Extents& e : all) {
       Strided tensor(t, e);
       tensor.Scramble(11);
-      const absl::StatusOr<std::int64_t> want = cpu_->CheckPadding(tensor.view());
+      const absl::StatusOr<std::int64_t> want = cpu_->CheckPadding(Poison::kFirst, tensor.view());
       ASSERT_TRUE(want.ok());
       ASSERT_EQ(CountPadding(tensor.view()), *want) << Describe(t, e);
     }
   }
   Strided tensor(DType::kF16, Extents{2, 3, 33, 37, 120});
-  ASSERT_EQ(LaunchGuardPadding(tensor.view(), kGuardByte, nullptr), kOk);
+  ASSERT_EQ(LaunchGuardPadding(tensor.view(), GuardByte(Poison::kFirst), nullptr), kOk);
   for (std::int64_t i = 0; i < tensor.view().count(); ++i) tensor.Store(i, 0);
   EXPECT_EQ(CountPadding(tensor.view()), 0);
   StoreBits(DType::kF16, tensor.view().data, 33, 0xff00);  // right behind the first row
@@ -150,10 +150,10 @@ TEST_P(SimtMemory, RangesAreSetAndCounted) {
 
 TEST_P(SimtMemory, NothingOfNothing) {
   TensorView none{nullptr, DType::kF32, Extents::Dense(2, 0, 3)};
-  EXPECT_EQ(LaunchPoison(false, none, nullptr), kOk);
+  EXPECT_EQ(LaunchPoison(Poison::kFirst, none, nullptr), kOk);
   EXPECT_EQ(LaunchCopy(none, none, nullptr), kOk);
-  EXPECT_EQ(LaunchGuardPadding(none, kGuardByte, nullptr), kOk);
-  EXPECT_EQ(LaunchSetRanges({}, kGuardByte, nullptr), kOk);
+  EXPECT_EQ(LaunchGuardPadding(none, GuardByte(Poison::kFirst), nullptr), kOk);
+  EXPECT_EQ(LaunchSetRanges({}, GuardByte(Poison::kFirst), nullptr), kOk);
   EXPECT_EQ(CountPadding(none), 0);
 }
 

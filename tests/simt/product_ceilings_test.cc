@@ -71,7 +71,7 @@ TEST_F(ProductCeilings, WithoutALibraryThereIsNone) {
 // a product's workspace, never written, are none of its.
 TEST_F(ProductCeilings, TheArenaIsAsBefore) {
   ASSERT_TRUE(device_->arena().Allocate(1000, /*guarded=*/true).ok());
-  ASSERT_TRUE(device_->WriteGuards().ok());
+  ASSERT_TRUE(device_->WriteGuards(Poison::kFirst).ok());
   const std::int64_t used = device_->arena().used_bytes();
   const auto ceilings =
       MakeGpuCeilings(*device_, [this](DType, std::int64_t) -> absl::StatusOr<LargeProduct> {
@@ -83,7 +83,7 @@ TEST_F(ProductCeilings, TheArenaIsAsBefore) {
   for (const CeilingKind kind : {CeilingKind::kMatrix, CeilingKind::kCopy, CeilingKind::kFma}) {
     ceilings->Find(kind, DType::kTF32);
     EXPECT_EQ(device_->arena().used_bytes(), used);
-    EXPECT_EQ(device_->CheckGuards().value_or(-1), 0);
+    EXPECT_EQ(device_->CheckGuards(Poison::kFirst).value_or(-1), 0);
   }
 }
 

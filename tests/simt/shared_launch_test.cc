@@ -206,11 +206,11 @@ TEST_P(SimtSharedLaunch, WhatWaitsIsFilledBeforeWhateverFollows) {
   const std::pair<const char*, std::function<absl::Status()>> uses[] = {
       {"stream", [&] { return device_->stream().status(); }},
       {"PoisonTensor", [&] { return device_->PoisonTensor(Poison::kFirst, other); }},
-      {"GuardPadding", [&] { return device_->GuardPadding(other); }},
-      {"CheckPadding", [&] { return device_->CheckPadding(other).status(); }},
-      {"WriteGuards", [&] { return device_->WriteGuards(); }},
-      {"CheckGuards", [&] { return device_->CheckGuards().status(); }},
-      {"CountDamage", [&] { return device_->CountDamage(views).status(); }},
+      {"GuardPadding", [&] { return device_->GuardPadding(Poison::kFirst, other); }},
+      {"CheckPadding", [&] { return device_->CheckPadding(Poison::kFirst, other).status(); }},
+      {"WriteGuards", [&] { return device_->WriteGuards(Poison::kFirst); }},
+      {"CheckGuards", [&] { return device_->CheckGuards(Poison::kFirst).status(); }},
+      {"CountDamage", [&] { return device_->CountDamage(Poison::kFirst, views).status(); }},
       {"Compare", [&] { return device_->Compare(compare).status(); }},
       {"CompareAll",
        [&] {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/numerics/poison.h"
 #include "kernels/ops/field.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/slice.h"
@@ -19,7 +20,9 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-constexpr std::uint64_t RoundUp(std::uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
+constexpr std::uint64_t RoundUp(std::uint64_t n, std::uint64_t to) {
+  return (n + to - 1) / to * to;
+}
 
 class Writer {
  public:
@@ -64,13 +67,21 @@ class Writer {
       return absl::UnimplementedError(
           Cat("this problem is too large for a user's kernel: ", error_));
     }
-    out().total_bytes = end_;
+    MoveToEnd();
     return std::move(description_);
   }
 
  private:
   void Fail(std::string why) {
     if (error_.empty()) error_ = std::move(why);
+  }
+  // Moves all operands so that the last one's band ends with the memory: a write behind it faults,
+  // and between bands there is no room where a write could go unseen.
+  void MoveToEnd() {
+    out().total_bytes = RoundUp(end_, kPage);
+    const std::uint64_t by = (out().total_bytes - end_) / kBlockAlignment * kBlockAlignment;
+    for (SharedTensor& input : out().inputs) input.offset += by;
+    for (SharedTensor* t : {&out().output, &out().magnitude, &out().debug}) t->offset += by;
   }
   static void Number(SharedParameter& p, std::int64_t value) {
     p.integer = value;
@@ -135,8 +146,8 @@ void Writer::Write(const Operand& operand, SharedTensor& to) {
   std::copy(shape.begin(), shape.end(), to.shape);
   std::copy(strides.begin(), strides.end(), to.strides);
   to.bytes = StorageBytes(operand.dtype, e.span());
-  to.offset = RoundUp(end_ + static_cast<std::uint64_t>(kGuardBytes));
-  end_ = RoundUp(to.offset + static_cast<std::uint64_t>(to.bytes + kGuardBytes));
+  to.offset = RoundUp(end_ + static_cast<std::uint64_t>(kGuardBytes), kBlockAlignment);
+  end_ = to.offset + static_cast<std::uint64_t>(to.bytes + kGuardBytes);
 }
 
 }  // namespace
@@ -154,6 +165,7 @@ absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, cons
   Writer writer;
   writer.Put(c.kernel_file, writer.out().library);
   writer.Put(OpName(c.problem), writer.out().op);
+  writer.out().workspace_byte = GuardByte(c.poison);
   std::visit(
       [&](const auto& problem) {
         VisitFields(problem,

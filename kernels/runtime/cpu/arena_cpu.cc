@@ -13,24 +13,25 @@ constexpr std::int64_t kHugePage = std::int64_t{2} << 20;  // [bytes]
 
 constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
-// Eight bytes of the bands of a block, from an address on. They repeat a word of 16 bits that is
-// NaN in every format of 16 bits and more. Arithmetic keeps the bits of a NaN, so each block has
-// another word: what a kernel computes from an input's band is not what an output's band holds.
-std::uint64_t BandBytes(std::size_t block, const unsigned char* at) {
+// Eight bytes of the bands of a block, from an address on. They repeat a word of 16 bits, two guard
+// bytes less the block's number: 0xFFFF and those below it are NaN in every format of 16 bits and
+// more. Arithmetic keeps the bits of a NaN, so each block has another word: what a kernel computes
+// from an input's band is not what an output's band holds.
+std::uint64_t BandBytes(unsigned char byte, std::size_t block, const unsigned char* at) {
   constexpr std::size_t kWords = 16;  // 0xFFF0 is the last that is NaN in fp64
-  const std::uint64_t word = 0xFF00U | (kGuardByte - block % kWords);
+  const std::uint64_t word = byte * std::uint64_t{0x0101} - block % kWords;
   const std::uint64_t bytes = word * 0x0001000100010001U;
   return reinterpret_cast<std::uintptr_t>(at) % 2 == 0 ? bytes : std::rotr(bytes, 8);
 }
 
-void WriteBand(std::size_t block, unsigned char* at) {
-  const std::uint64_t bytes = BandBytes(block, at);
+void WriteBand(unsigned char byte, std::size_t block, unsigned char* at) {
+  const std::uint64_t bytes = BandBytes(byte, block, at);
   for (std::int64_t i = 0; i < kGuardBytes; i += 8) std::memcpy(at + i, &bytes, sizeof bytes);
 }
 
 // Bytes of the band that are not what was written.
-std::int64_t CountDamage(std::size_t block, const unsigned char* at) {
-  const std::uint64_t bytes = BandBytes(block, at);
+std::int64_t CountDamage(unsigned char byte, std::size_t block, const unsigned char* at) {
+  const std::uint64_t bytes = BandBytes(byte, block, at);
   std::int64_t damaged = 0;
   for (std::int64_t i = 0; i < kGuardBytes; i += 8) {
     std::uint64_t found;
@@ -86,38 +87,38 @@ std::int64_t CpuArena::leased_bytes() const {
   return RoundUp(stack_.high_water_bytes(), kHugePage);
 }
 
-std::int64_t CountNotGuard(const unsigned char* bytes, std::int64_t n) {
+std::int64_t CountNotGuard(unsigned char byte, const unsigned char* bytes, std::int64_t n) {
   std::int64_t damaged = 0;
   std::uint64_t whole;
-  std::memset(&whole, kGuardByte, sizeof(whole));
+  std::memset(&whole, byte, sizeof(whole));
   std::int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
     std::uint64_t word;
     std::memcpy(&word, bytes + i, sizeof(word));
     if (word == whole) continue;
-    for (std::int64_t k = i; k < i + 8; ++k) damaged += bytes[k] != kGuardByte ? 1 : 0;
+    for (std::int64_t k = i; k < i + 8; ++k) damaged += bytes[k] != byte ? 1 : 0;
   }
-  for (; i < n; ++i) damaged += bytes[i] != kGuardByte ? 1 : 0;
+  for (; i < n; ++i) damaged += bytes[i] != byte ? 1 : 0;
   return damaged;
 }
 
-void WriteGuardBands(std::span<const Block> blocks) {
+void WriteGuardBands(unsigned char byte, std::span<const Block> blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Block& b = blocks[i];
     if (!b.guarded) continue;
     auto* data = static_cast<unsigned char*>(b.data);
-    WriteBand(i, data - kGuardBytes);
-    WriteBand(i, data + b.bytes);
+    WriteBand(byte, i, data - kGuardBytes);
+    WriteBand(byte, i, data + b.bytes);
   }
 }
 
-std::int64_t CountGuardDamage(std::span<const Block> blocks) {
+std::int64_t CountGuardDamage(unsigned char byte, std::span<const Block> blocks) {
   std::int64_t damaged = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Block& b = blocks[i];
     if (!b.guarded) continue;
     const auto* data = static_cast<const unsigned char*>(b.data);
-    damaged += CountDamage(i, data - kGuardBytes) + CountDamage(i, data + b.bytes);
+    damaged += CountDamage(byte, i, data - kGuardBytes) + CountDamage(byte, i, data + b.bytes);
   }
   return damaged;
 }

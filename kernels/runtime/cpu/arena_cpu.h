@@ -43,13 +43,13 @@ class CpuArena final : public Arena {
   BlockStack stack_;
 };
 
-// WriteGuardBands sets the guard bands of guarded blocks. CountGuardDamage counts their bytes that
-// differ.
-void WriteGuardBands(std::span<const Block> blocks);
-std::int64_t CountGuardDamage(std::span<const Block> blocks);
+// WriteGuardBands sets the guard bands of guarded blocks, from the guard byte of a poison
+// (kernels/numerics/poison.h). CountGuardDamage counts their bytes that differ.
+void WriteGuardBands(unsigned char byte, std::span<const Block> blocks);
+std::int64_t CountGuardDamage(unsigned char byte, std::span<const Block> blocks);
 
-// Counts how many of `n` bytes differ from the guard byte.
-std::int64_t CountNotGuard(const unsigned char* bytes, std::int64_t n);
+// Counts how many of `n` bytes differ from `byte`.
+std::int64_t CountNotGuard(unsigned char byte, const unsigned char* bytes, std::int64_t n);
 
 }  // namespace assay
 

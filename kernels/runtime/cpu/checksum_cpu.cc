@@ -212,7 +212,7 @@ class Pass {
       const std::uint64_t bits = LoadBits(t, r_.matrix.data, at + j);
       const double value = ToDouble(t, bits);
       if (std::isfinite(value)) continue;
-      const bool poison = HasPoisonPayload(t) && bits == PoisonBits(t, /*second=*/false);
+      const bool poison = HasPoisonPayload(t) && bits == PoisonBits(t, Poison::kFirst);
       if (std::isnan(value)) ++c.nan;
       if (std::isinf(value)) ++c.inf;
       if (poison) ++c.unwritten;

@@ -39,27 +39,29 @@ absl::Status CpuDevice::Fill(const FillSpec& spec, const TensorView& dst) {
 
 absl::Status CpuDevice::PoisonTensor(Poison poison, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
-  FillCode(PoisonBits(dst.dtype, poison == Poison::kSecond), dst);
+  FillCode(PoisonBits(dst.dtype, poison), dst);
   return absl::OkStatus();
 }
 
-absl::Status CpuDevice::GuardPadding(const TensorView& dst) {
+absl::Status CpuDevice::GuardPadding(Poison poison, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
-  WritePadding(dst);
+  WritePadding(GuardByte(poison), dst);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> CpuDevice::CheckPadding(const TensorView& dst) {
+absl::StatusOr<std::int64_t> CpuDevice::CheckPadding(Poison poison, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
-  return CountPaddingDamage(dst);
+  return CountPaddingDamage(GuardByte(poison), dst);
 }
 
-absl::Status CpuDevice::WriteGuards() {
-  WriteGuardBands(arena_.blocks());
+absl::Status CpuDevice::WriteGuards(Poison poison) {
+  WriteGuardBands(GuardByte(poison), arena_.blocks());
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> CpuDevice::CheckGuards() { return CountGuardDamage(arena_.blocks()); }
+absl::StatusOr<std::int64_t> CpuDevice::CheckGuards(Poison poison) {
+  return CountGuardDamage(GuardByte(poison), arena_.blocks());
+}
 
 absl::StatusOr<CompareResult> CpuDevice::Compare(const CompareRequest& request) {
   if (absl::Status s = CheckView(request.output); !s.ok()) return s;

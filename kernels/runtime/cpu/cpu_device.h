@@ -19,10 +19,10 @@ class CpuDevice final : public Device {
   Arena& arena() override { return arena_; }
   absl::Status Fill(const FillSpec& spec, const TensorView& dst) override;
   absl::Status PoisonTensor(Poison poison, const TensorView& dst) override;
-  absl::Status GuardPadding(const TensorView& dst) override;
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) override;
-  absl::Status WriteGuards() override;
-  absl::StatusOr<std::int64_t> CheckGuards() override;
+  absl::Status GuardPadding(Poison poison, const TensorView& dst) override;
+  absl::StatusOr<std::int64_t> CheckPadding(Poison poison, const TensorView& dst) override;
+  absl::Status WriteGuards(Poison poison) override;
+  absl::StatusOr<std::int64_t> CheckGuards(Poison poison) override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
   absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& request) override;
   bool tells_precision() const override { return true; }

@@ -35,16 +35,16 @@ void ForEachPadding(const TensorView& view, F&& f) {
 
 }  // namespace
 
-void WritePadding(const TensorView& view) {
-  ForEachPadding(view, [](unsigned char* at, std::int64_t n) {
-    std::memset(at, kGuardByte, static_cast<std::size_t>(n));
+void WritePadding(unsigned char byte, const TensorView& view) {
+  ForEachPadding(view, [byte](unsigned char* at, std::int64_t n) {
+    std::memset(at, byte, static_cast<std::size_t>(n));
   });
 }
 
-std::int64_t CountPaddingDamage(const TensorView& view) {
+std::int64_t CountPaddingDamage(unsigned char byte, const TensorView& view) {
   std::int64_t damaged = 0;
-  ForEachPadding(view, [&damaged](const unsigned char* at, std::int64_t n) {
-    damaged += CountNotGuard(at, n);
+  ForEachPadding(view, [&damaged, byte](const unsigned char* at, std::int64_t n) {
+    damaged += CountNotGuard(byte, at, n);
   });
   return damaged;
 }

@@ -12,10 +12,10 @@
 
 namespace assay {
 
-void WritePadding(const TensorView& view);
+void WritePadding(unsigned char byte, const TensorView& view);
 
-// Counts the bytes of padding that are not the guard byte.
-std::int64_t CountPaddingDamage(const TensorView& view);
+// Counts the bytes of padding that are not `byte`.
+std::int64_t CountPaddingDamage(unsigned char byte, const TensorView& view);
 
 }  // namespace assay
 

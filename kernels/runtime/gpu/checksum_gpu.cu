@@ -304,7 +304,7 @@ ErrorCode LaunchChecksum(const ChecksumRequest& request, void* workspace, void* 
   pass.segments = Ceil(x.cols, kSegment);
   pass.counts = request.counts;
   pass.payload = HasPoisonPayload(request.matrix.dtype);
-  pass.poison = PoisonBits(request.matrix.dtype, /*second=*/false);
+  pass.poison = PoisonBits(request.matrix.dtype, Poison::kFirst);
   pass.row_partials = static_cast<double*>(workspace);
   pass.col_partials = pass.row_partials + RowPartials(request);
   pass.counted = static_cast<Counts*>(result);

@@ -159,24 +159,24 @@ absl::Status GpuDevice::Fill(const FillSpec& spec, const TensorView& dst) {
 absl::Status GpuDevice::PoisonTensor(Poison poison, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
   if (absl::Status s = Flush(); !s.ok() || dst.count() == 0) return s;
-  return Status(gpu::LaunchPoison(poison == Poison::kSecond, dst, stream_));
+  return Status(gpu::LaunchPoison(poison, dst, stream_));
 }
 
-absl::Status GpuDevice::GuardPadding(const TensorView& dst) {
+absl::Status GpuDevice::GuardPadding(Poison poison, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
   if (dst.count() == 0 || dst.extents.dense()) return Status(gpu::kOk);
   if (absl::Status s = Flush(); !s.ok()) return s;
-  return Status(gpu::LaunchGuardPadding(dst, kGuardByte, stream_));
+  return Status(gpu::LaunchGuardPadding(dst, GuardByte(poison), stream_));
 }
 
-absl::StatusOr<std::int64_t> GpuDevice::CheckPadding(const TensorView& dst) {
+absl::StatusOr<std::int64_t> GpuDevice::CheckPadding(Poison poison, const TensorView& dst) {
   if (absl::Status s = CheckView(dst); !s.ok()) return s;
   if (dst.count() == 0 || dst.extents.dense()) return 0;
   if (absl::Status s = Flush(); !s.ok()) return s;
   gpu::ErrorCode code = gpu::Set(scratch_, 0, sizeof(std::int64_t), stream_);
   if (code == gpu::kOk) {
-    code = gpu::LaunchCountPadding(dst, kGuardByte, static_cast<unsigned long long*>(scratch_),
-                                   stream_);
+    code = gpu::LaunchCountPadding(dst, GuardByte(poison),
+                                   static_cast<unsigned long long*>(scratch_), stream_);
   }
   if (absl::Status s = Status(code); !s.ok()) return s;
   return ReadCount();
@@ -193,16 +193,16 @@ std::vector<gpu::ByteRange> GpuDevice::GuardBands() const {
   return bands;
 }
 
-absl::Status GpuDevice::WriteGuards() {
+absl::Status GpuDevice::WriteGuards(Poison poison) {
   if (absl::Status s = Flush(); !s.ok()) return s;
-  return Status(gpu::LaunchSetRanges(GuardBands(), kGuardByte, stream_));
+  return Status(gpu::LaunchSetRanges(GuardBands(), GuardByte(poison), stream_));
 }
 
-absl::StatusOr<std::int64_t> GpuDevice::CheckGuards() {
+absl::StatusOr<std::int64_t> GpuDevice::CheckGuards(Poison poison) {
   if (absl::Status s = Flush(); !s.ok()) return s;
   gpu::ErrorCode code = gpu::Set(scratch_, 0, sizeof(std::int64_t), stream_);
   if (code == gpu::kOk) {
-    code = gpu::LaunchCountRanges(GuardBands(), kGuardByte,
+    code = gpu::LaunchCountRanges(GuardBands(), GuardByte(poison),
                                   static_cast<unsigned long long*>(scratch_), stream_);
   }
   if (absl::Status s = Status(code); !s.ok()) return s;
@@ -297,8 +297,8 @@ absl::Status GpuDevice::Forget() {
   const std::span<char> memory = arena_->TakeUsed();
   if (memory.empty()) return absl::OkStatus();
   if (absl::Status s = Flush(); !s.ok()) return s;
-  return Status(
-      gpu::Set(memory.data(), kGuardByte, static_cast<std::int64_t>(memory.size()), stream_));
+  return Status(gpu::Set(memory.data(), GuardByte(Poison::kFirst),
+                         static_cast<std::int64_t>(memory.size()), stream_));
 }
 
 absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {

@@ -45,11 +45,12 @@ class GpuDevice final : public Device, public LaunchRecorder {
 
   absl::Status Fill(const FillSpec& spec, const TensorView& dst) override;
   absl::Status PoisonTensor(Poison poison, const TensorView& dst) override;
-  absl::Status GuardPadding(const TensorView& dst) override;
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) override;
-  absl::Status WriteGuards() override;
-  absl::StatusOr<std::int64_t> CheckGuards() override;
-  absl::StatusOr<std::int64_t> CountDamage(std::span<const TensorView> views) override;
+  absl::Status GuardPadding(Poison poison, const TensorView& dst) override;
+  absl::StatusOr<std::int64_t> CheckPadding(Poison poison, const TensorView& dst) override;
+  absl::Status WriteGuards(Poison poison) override;
+  absl::StatusOr<std::int64_t> CheckGuards(Poison poison) override;
+  absl::StatusOr<std::int64_t> CountDamage(Poison poison,
+                                           std::span<const TensorView> views) override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
   // Small requests share launches of up to gpu::kComparesOfALaunch. Their sums may be rounded
   // differently from Compare's, but they do not depend on the other requests.

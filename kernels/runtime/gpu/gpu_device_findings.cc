@@ -51,17 +51,18 @@ absl::Status CheckResiduals(const ResidualRequest& request) {
 
 }  // namespace
 
-absl::StatusOr<std::int64_t> GpuDevice::CountDamage(std::span<const TensorView> views) {
+absl::StatusOr<std::int64_t> GpuDevice::CountDamage(Poison poison,
+                                                    std::span<const TensorView> views) {
   if (absl::Status s = Flush(); !s.ok()) return s;
   auto* count = static_cast<unsigned long long*>(scratch_);
   gpu::ErrorCode code = gpu::Set(scratch_, 0, sizeof(std::int64_t), stream_);
   if (code == gpu::kOk) {
-    code = gpu::LaunchCountRanges(GuardBands(), kGuardByte, count, stream_);
+    code = gpu::LaunchCountRanges(GuardBands(), GuardByte(poison), count, stream_);
   }
   for (const TensorView& view : views) {
     if (absl::Status s = CheckView(view); !s.ok()) return s;
     if (code != gpu::kOk || view.count() == 0 || view.extents.dense()) continue;
-    code = gpu::LaunchCountPadding(view, kGuardByte, count, stream_);
+    code = gpu::LaunchCountPadding(view, GuardByte(poison), count, stream_);
   }
   if (absl::Status s = Status(code); !s.ok()) return s;
   return ReadCount();

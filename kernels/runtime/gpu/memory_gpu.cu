@@ -73,8 +73,8 @@ ErrorCode LaunchSetCode(std::uint64_t code, const TensorView& dst, Stream stream
                     Bytes16{{low, high, low, high}});
 }
 
-ErrorCode LaunchPoison(bool second, const TensorView& dst, Stream stream) {
-  return LaunchSetCode(PoisonBits(dst.dtype, second), dst, stream);
+ErrorCode LaunchPoison(Poison poison, const TensorView& dst, Stream stream) {
+  return LaunchSetCode(PoisonBits(dst.dtype, poison), dst, stream);
 }
 
 ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream) {

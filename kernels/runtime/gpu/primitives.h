@@ -13,6 +13,7 @@
 #include <span>
 
 #include "kernels/numerics/pattern.h"
+#include "kernels/numerics/poison.h"
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/tensor.h"
 
@@ -37,7 +38,7 @@ inline constexpr int kFillsOfALaunch = 24;  // three operands of eight small cas
 ErrorCode LaunchFills(std::span<const FillJob> jobs, Stream stream);
 
 // Sets every logical element to the poison of its format (kernels/numerics/poison.h).
-ErrorCode LaunchPoison(bool second, const TensorView& dst, Stream stream);
+ErrorCode LaunchPoison(Poison poison, const TensorView& dst, Stream stream);
 
 // LaunchGuardPadding sets the padding (between cols and ld, and between batches) to `byte`.
 // LaunchCountPadding adds the number of padding bytes that are not `byte` to *count, which is

@@ -44,12 +44,14 @@ class PlantedDevice final : public Device {
   absl::Status PoisonTensor(Poison poison, const TensorView& dst) override {
     return cpu_->PoisonTensor(poison, dst);
   }
-  absl::Status GuardPadding(const TensorView& dst) override { return cpu_->GuardPadding(dst); }
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) override {
-    return cpu_->CheckPadding(dst);
+  absl::Status GuardPadding(Poison p, const TensorView& dst) override {
+    return cpu_->GuardPadding(p, dst);
   }
-  absl::Status WriteGuards() override { return cpu_->WriteGuards(); }
-  absl::StatusOr<std::int64_t> CheckGuards() override { return cpu_->CheckGuards(); }
+  absl::StatusOr<std::int64_t> CheckPadding(Poison p, const TensorView& dst) override {
+    return cpu_->CheckPadding(p, dst);
+  }
+  absl::Status WriteGuards(Poison p) override { return cpu_->WriteGuards(p); }
+  absl::StatusOr<std::int64_t> CheckGuards(Poison p) override { return cpu_->CheckGuards(p); }
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override {
     return cpu_->Compare(request);
   }

@@ -16,12 +16,14 @@ class ForwardingDevice : public Device {
   absl::Status PoisonTensor(Poison p, const TensorView& t) override {
     return cpu_->PoisonTensor(p, t);
   }
-  absl::Status GuardPadding(const TensorView& t) override { return cpu_->GuardPadding(t); }
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& t) override {
-    return cpu_->CheckPadding(t);
+  absl::Status GuardPadding(Poison p, const TensorView& t) override {
+    return cpu_->GuardPadding(p, t);
   }
-  absl::Status WriteGuards() override { return cpu_->WriteGuards(); }
-  absl::StatusOr<std::int64_t> CheckGuards() override { return cpu_->CheckGuards(); }
+  absl::StatusOr<std::int64_t> CheckPadding(Poison p, const TensorView& t) override {
+    return cpu_->CheckPadding(p, t);
+  }
+  absl::Status WriteGuards(Poison p) override { return cpu_->WriteGuards(p); }
+  absl::StatusOr<std::int64_t> CheckGuards(Poison p) override { return cpu_->CheckGuards(p); }
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override {
     return cpu_->Compare(request);
   }

@@ -139,7 +139,7 @@ TEST_F(UnexplainedTest, EachElementBeyondItsBoundCounts) {
 
 // Elements that were never written are counted apart.
 TEST_F(UnexplainedTest, PoisonIsCountedElsewhere) {
-  const auto poison = static_cast<std::uint32_t>(PoisonBits(DType::kF32, /*second=*/false));
+  const auto poison = static_cast<std::uint32_t>(PoisonBits(DType::kF32, Poison::kFirst));
   output_[3] = std::bit_cast<float>(poison);
   EXPECT_EQ(Counted()->of_wrong_class, 0);
   request_.poisoned = false;

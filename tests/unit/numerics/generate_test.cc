@@ -183,14 +183,19 @@ TEST(Generate, BeyondTheFormat) {
 
 TEST(Poison, SecondDiffersAndPayloadsAreSignallingNaNs) {
   for (const DType t : kAll) {
-    EXPECT_NE(PoisonBits(t, false), PoisonBits(t, true)) << Name(t);
+    EXPECT_NE(PoisonBits(t, Poison::kFirst), PoisonBits(t, Poison::kSecond)) << Name(t);
+    const double large = Info(t).storage_bits == 4 ? 6 : 100;
+    EXPECT_GE(ToDouble(t, PoisonBits(t, Poison::kHigh)), large) << Name(t);
+    const double low = ToDouble(t, PoisonBits(t, Poison::kLow));
+    EXPECT_LE(low, t == DType::kI8 ? -9 : -large) << Name(t);
+    EXPECT_TRUE(std::isfinite(low)) << Name(t);
     if (!HasPoisonPayload(t)) {
       const std::uint64_t mask = (std::uint64_t{1} << Info(t).storage_bits) - 1;
-      EXPECT_EQ(PoisonBits(t, false) ^ PoisonBits(t, true), mask) << Name(t);
+      EXPECT_EQ(PoisonBits(t, Poison::kFirst) ^ PoisonBits(t, Poison::kSecond), mask) << Name(t);
       continue;
     }
-    for (const bool second : {false, true}) {
-      const std::uint64_t bits = PoisonBits(t, second);
+    for (const Poison poison : {Poison::kFirst, Poison::kSecond}) {
+      const std::uint64_t bits = PoisonBits(t, poison);
       EXPECT_TRUE(IsNaNCode(t, bits)) << Name(t);
       const int quiet =
           Info(t).mantissa_bits == 10 && t == DType::kTF32 ? 22 : Info(t).mantissa_bits - 1;

@@ -54,10 +54,10 @@ class HeapDevice : public Device {
   Arena& arena() override { return arena_; }
   absl::Status Fill(const FillSpec&, const TensorView&) override { return None(); }
   absl::Status PoisonTensor(Poison, const TensorView&) override { return None(); }
-  absl::Status GuardPadding(const TensorView&) override { return None(); }
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView&) override { return None(); }
-  absl::Status WriteGuards() override { return None(); }
-  absl::StatusOr<std::int64_t> CheckGuards() override { return None(); }
+  absl::Status GuardPadding(Poison, const TensorView&) override { return None(); }
+  absl::StatusOr<std::int64_t> CheckPadding(Poison, const TensorView&) override { return None(); }
+  absl::Status WriteGuards(Poison) override { return None(); }
+  absl::StatusOr<std::int64_t> CheckGuards(Poison) override { return None(); }
   absl::StatusOr<CompareResult> Compare(const CompareRequest&) override { return None(); }
   absl::StatusOr<TensorDigest> Digest(const TensorView&) override { return None(); }
   absl::Status Copy(const TensorView&, const TensorView&) override { return None(); }
@@ -85,7 +85,7 @@ class TestTensor {
         extents_(extents),
         size_(static_cast<std::size_t>(StorageBytes(dtype, extents.span())) + 128),
         lines_((size_ + 63) / 64) {
-    std::memset(data(), kGuardByte, size_);
+    std::memset(data(), GuardByte(Poison::kFirst), size_);
   }
   static TestTensor Dense(DType dtype, std::int64_t rows, std::int64_t cols,
                           std::int64_t batch = 1) {
@@ -127,8 +127,8 @@ class TestTensor {
   // Bytes outside the logical elements still hold what the tensor was made with.
   bool GuardsWhole() const {
     for (std::size_t i = 0; i < 64; ++i) {
-      if (data()[i] != std::byte{kGuardByte}) return false;
-      if (data()[size_ - 1 - i] != std::byte{kGuardByte}) return false;
+      if (data()[i] != std::byte{GuardByte(Poison::kFirst)}) return false;
+      if (data()[size_ - 1 - i] != std::byte{GuardByte(Poison::kFirst)}) return false;
     }
     return true;
   }

@@ -103,7 +103,7 @@ class CaseRun {
       const FillSpec fill{o.pattern, case_.seed.value_or(1),
                           static_cast<std::uint32_t>(inputs.size()), 0};
       absl::Status status = device.Fill(fill, *view);
-      if (status.ok()) status = device.GuardPadding(*view);
+      if (status.ok()) status = device.GuardPadding(Poison::kFirst, *view);
       if (!status.ok()) return status;
       inputs.push_back(*view);
     }
@@ -116,14 +116,15 @@ class CaseRun {
     // Twice: a kernel must not live on what the first launch left behind.
     for (int launch = 0; launch < 2; ++launch) {
       absl::Status status = device.PoisonTensor(Poison::kFirst, *output);
-      if (status.ok()) status = device.GuardPadding(*output);
-      if (status.ok()) status = device.WriteGuards();
+      if (status.ok()) status = device.GuardPadding(Poison::kFirst, *output);
+      if (status.ok()) status = device.WriteGuards(Poison::kFirst);
       if (status.ok()) status = (*kernel)->Launch(inputs, *output);
       if (status.ok()) status = device.Synchronize();
       if (!status.ok()) return status;
     }
-    ran_.guard_hits += *device.CheckGuards() + *device.CheckPadding(*output);
-    for (const TensorView& in : inputs) ran_.guard_hits += *device.CheckPadding(in);
+    ran_.guard_hits +=
+        *device.CheckGuards(Poison::kFirst) + *device.CheckPadding(Poison::kFirst, *output);
+    for (const TensorView& in : inputs) ran_.guard_hits += *device.CheckPadding(Poison::kFirst, in);
 
     ReferenceBuffers reference{value.data(), allowance.data()};
     reference.output = *output;

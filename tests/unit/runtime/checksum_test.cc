@@ -87,8 +87,8 @@ TEST(Checksum, CountsClassesWithTheirFirstElements) {
       problem.Set(0, 3, 39, RoundToFormat(inf, t));
       problem.Set(1, 0, 0, RoundToFormat(-inf, t));
       problem.Set(1, 8, 1, RoundToFormat(std::nan(""), t));
-      problem.Set(0, 8, 2, PoisonBits(t, /*second=*/false));
-      problem.Set(1, 8, 39, PoisonBits(t, /*second=*/false));
+      problem.Set(0, 8, 2, PoisonBits(t, Poison::kFirst));
+      problem.Set(1, 8, 39, PoisonBits(t, Poison::kFirst));
       const auto got = TestDevice()->Checksum(problem.request);
       ASSERT_TRUE(got.ok());
       const std::string where = Cat(target, " ", Name(t));

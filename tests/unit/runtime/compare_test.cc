@@ -352,8 +352,8 @@ TEST(Compare, OverflowNeedsAnErrorThatReachesIt) {
 TEST(Compare, UnwrittenElementsAreTheFirstPoisonAndNoKernelsNaN) {
   Data data(DType::kBF16, Extents::Dense(1, 1, 1000));
   for (std::int64_t i = 0; i < 1000; ++i) data.Set(i, 0.0);
-  data.SetBits(700, PoisonBits(DType::kBF16, false));
-  data.SetBits(701, PoisonBits(DType::kBF16, false));
+  data.SetBits(700, PoisonBits(DType::kBF16, Poison::kFirst));
+  data.SetBits(701, PoisonBits(DType::kBF16, Poison::kFirst));
   data.Set(800, kNaN);
   const CompareResult c = Fast(data);
   EXPECT_EQ(c.unwritten, 2);

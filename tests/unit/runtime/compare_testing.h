@@ -167,7 +167,7 @@ inline void Fill(Kind kind, std::uint64_t seed, Data* data) {
       bits = RoundToFormat(r, t);
       if (uniform(random) < 0.3) bits = RoundToFormat(specials[random() % std::size(specials)], t);
       if (uniform(random) < 0.2) bits = random() & codes;
-      if (uniform(random) < 0.2) bits = PoisonBits(t, false);
+      if (uniform(random) < 0.2) bits = PoisonBits(t, Poison::kFirst);
       if (uniform(random) < 0.2) e = 2.0 * f.max_finite * f.unit_roundoff;
       if (uniform(random) < 0.05) e = kNaN;
     }

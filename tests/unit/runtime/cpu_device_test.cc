@@ -62,41 +62,42 @@ TEST_F(CpuDeviceTest, ViewsThatCannotBeWalkedAreRefusedByName) {
   EXPECT_TRUE(device_->Fill(FillSpec{}, {nullptr, DType::kF32, Extents::Dense(0, 1, 3)}).ok());
 }
 
+constexpr Poison kEveryPoison[] = {Poison::kFirst, Poison::kSecond, Poison::kHigh, Poison::kLow};
+
 TEST_F(CpuDeviceTest, PoisonReachesEveryElementAndOnlyThose) {
   for (const DType dtype : kAll) {
     device_->arena().Reset();
     const TensorView v = Make(dtype, Extents{2, 3, 5, 8, 32});
-    ASSERT_TRUE(device_->GuardPadding(v).ok());
-    for (const Poison poison : {Poison::kFirst, Poison::kSecond}) {
+    for (const Poison poison : kEveryPoison) {
+      ASSERT_TRUE(device_->GuardPadding(poison, v).ok());
       ASSERT_TRUE(device_->PoisonTensor(poison, v).ok());
       for (std::int64_t i = 0; i < v.count(); ++i) {
-        ASSERT_EQ(LoadBits(dtype, v.data, OffsetOf(v.extents, i)),
-                  PoisonBits(dtype, poison == Poison::kSecond));
+        ASSERT_EQ(LoadBits(dtype, v.data, OffsetOf(v.extents, i)), PoisonBits(dtype, poison));
       }
-      EXPECT_EQ(*device_->CheckPadding(v), 0) << Name(dtype);
+      EXPECT_EQ(*device_->CheckPadding(poison, v), 0) << Name(dtype);
     }
   }
 }
 
 TEST_F(CpuDeviceTest, PaddingDamageIsCountedInBytes) {
   const TensorView v = Make(DType::kF32, Extents{2, 3, 5, 8, 32});
-  ASSERT_TRUE(device_->GuardPadding(v).ok());
-  EXPECT_EQ(*device_->CheckPadding(v), 0);
+  ASSERT_TRUE(device_->GuardPadding(Poison::kFirst, v).ok());
+  EXPECT_EQ(*device_->CheckPadding(Poison::kFirst, v), 0);
   v.as<float>()[5] = 1.0f;       // behind row 0
   v.as<float>()[2 * 8 + 7] = 1;  // behind the last row of batch 0
-  EXPECT_EQ(*device_->CheckPadding(v), 8);
+  EXPECT_EQ(*device_->CheckPadding(Poison::kFirst, v), 8);
   v.as<float>()[31] = 1.0f;  // between the batches
-  EXPECT_EQ(*device_->CheckPadding(v), 12);
+  EXPECT_EQ(*device_->CheckPadding(Poison::kFirst, v), 12);
   v.as<float>()[0] = 1.0f;  // an element is no padding
-  EXPECT_EQ(*device_->CheckPadding(v), 12);
-  EXPECT_EQ(*device_->CheckPadding(Make(DType::kF32, Extents::Dense(2, 3, 5))), 0);
+  EXPECT_EQ(*device_->CheckPadding(Poison::kFirst, v), 12);
+  EXPECT_EQ(*device_->CheckPadding(Poison::kFirst, Make(DType::kF32, Extents::Dense(2, 3, 5))), 0);
 }
 
 // What a kernel makes of one block's band, which keeps the NaN, is not what another one's holds.
 TEST_F(CpuDeviceTest, GuardBandsAreNaNsOfTheirOwn) {
   std::vector<Block> blocks;
   for (int i = 0; i < 16; ++i) blocks.push_back(*device_->arena().Allocate(64, /*guarded=*/true));
-  ASSERT_TRUE(device_->WriteGuards().ok());
+  ASSERT_TRUE(device_->WriteGuards(Poison::kFirst).ok());
   std::set<std::uint64_t> words;
   for (const Block& b : blocks) {
     const char* const behind = static_cast<const char*>(b.data) + b.bytes;
@@ -109,20 +110,40 @@ TEST_F(CpuDeviceTest, GuardBandsAreNaNsOfTheirOwn) {
     words.insert(LoadBits(DType::kF16, behind, 0));
   }
   EXPECT_EQ(words.size(), blocks.size());
-  EXPECT_EQ(*device_->CheckGuards(), 0);
+  EXPECT_EQ(*device_->CheckGuards(Poison::kFirst), 0);
+}
+
+// So large that a maximum or a minimum of a row and what lies beside it is not the row's.
+TEST_F(CpuDeviceTest, GuardBandsAreLargeNumbersOfEitherSign) {
+  const Block a = *device_->arena().Allocate(64, /*guarded=*/true);
+  const Block b = *device_->arena().Allocate(64, /*guarded=*/true);
+  for (const double sign : {1.0, -1.0}) {
+    const Poison poison = sign > 0 ? Poison::kHigh : Poison::kLow;
+    ASSERT_TRUE(device_->WriteGuards(poison).ok());
+    for (const Block& block : {a, b}) {
+      const char* const behind = static_cast<const char*>(block.data) + block.bytes;
+      for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI32}) {
+        for (const std::int64_t i : {0, 1, 100}) {
+          EXPECT_GT(sign * ToDouble(t, LoadBits(t, behind, i)), 1e4) << Name(t);
+        }
+      }
+    }
+    EXPECT_EQ(*device_->CheckGuards(poison), 0);
+    EXPECT_GT(*device_->CheckGuards(Poison::kFirst), 0) << "those of another poison";
+  }
 }
 
 TEST_F(CpuDeviceTest, GuardBandsSeeOneByteOnEitherSide) {
   const TensorView v = Make(DType::kI8, Extents::Dense(1, 1, 13));
   const TensorView w = Make(DType::kI8, Extents::Dense(1, 1, 1000));
-  ASSERT_TRUE(device_->WriteGuards().ok());
+  ASSERT_TRUE(device_->WriteGuards(Poison::kFirst).ok());
   ASSERT_TRUE(device_->Fill(FillSpec{}, v).ok());
   ASSERT_TRUE(device_->Fill(FillSpec{}, w).ok());
-  EXPECT_EQ(*device_->CheckGuards(), 0);
+  EXPECT_EQ(*device_->CheckGuards(Poison::kFirst), 0);
   v.as<char>()[13] = 0;                      // one past the end
   w.as<char>()[-1] = 0;                      // one before the start
   w.as<char>()[1000 + kGuardBytes - 1] = 0;  // the band's last byte
-  EXPECT_EQ(*device_->CheckGuards(), 3);
+  EXPECT_EQ(*device_->CheckGuards(Poison::kFirst), 3);
 }
 
 TEST_F(CpuDeviceTest, CopyAndToHostFollowLogicalOrder) {
@@ -130,10 +151,10 @@ TEST_F(CpuDeviceTest, CopyAndToHostFollowLogicalOrder) {
     device_->arena().Reset();
     const TensorView a = Make(dtype, Extents{2, 3, 5, 7, 22});
     const TensorView b = Make(dtype, Extents{1, 5, 6, 9, 45});
-    ASSERT_TRUE(device_->GuardPadding(b).ok());
+    ASSERT_TRUE(device_->GuardPadding(Poison::kFirst, b).ok());
     ASSERT_TRUE(device_->Fill(FillSpec{Pattern{}, 3, 0, 0}, a).ok());
     ASSERT_TRUE(device_->Copy(a, b).ok());
-    EXPECT_EQ(*device_->CheckPadding(b), 0) << Name(dtype);
+    EXPECT_EQ(*device_->CheckPadding(Poison::kFirst, b), 0) << Name(dtype);
     for (std::int64_t i = 0; i < 30; ++i) {
       ASSERT_EQ(LoadBits(dtype, a.data, OffsetOf(a.extents, i)),
                 LoadBits(dtype, b.data, OffsetOf(b.extents, i)))

@@ -170,6 +170,66 @@ TEST(Launches, OneThatWritesTooFarAmongTimedOnesIsFound) {
   EXPECT_EQ(outcome.guard_hits, 1);
 }
 
+// A maximum along rows of `length` that begins with what the output holds, or that looks at one
+// element too many.
+struct Maximum {
+  bool from_output = false;
+  bool beyond = false;
+};
+Maximum g_maximum;
+
+class MaximumKernel : public Kernel {
+ public:
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const std::int64_t length = inputs[0].count() / output.count();
+    for (std::int64_t row = 0; row < output.count(); ++row) {
+      const float* const x = inputs[0].as<float>() + row * length;
+      float& y = output.as<float>()[row];
+      if (!g_maximum.from_output) y = x[0];
+      for (std::int64_t i = 0; i < length; ++i) y = y > x[i] ? y : x[i];
+      if (g_maximum.beyond && row + 1 == output.count()) y = x[length] > y ? x[length] : y;
+    }
+    return absl::OkStatus();
+  }
+};
+
+Verdict RunMaximum(Maximum maximum, bool probes, Mode mode) {
+  g_maximum = maximum;
+  Registry registry;
+  registry.Add(
+      {.op = "reduce",
+       .provider = "maximum",
+       .backend = "cpu",
+       .dtypes = {DType::kF32},
+       .make = [](const Case&, const Plan&, Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+         return std::make_unique<MaximumKernel>();
+       },
+       .version = {},
+       .unavailable_reason = {}});
+  Case c;
+  ReduceProblem problem;
+  problem.extents = {40, 30};
+  problem.kind = "max";
+  c.problem = problem;
+  c.dtype = DType::kF32;
+  c.provider = "maximum";
+  c.probes = probes;
+  c.mode = mode;
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 64 << 20});
+  PhaseObserver observer;
+  return CaseRunner(*device, registry, nullptr).Run(c, observer).verdict;
+}
+
+// A comparison with NaN, the first poison, leaves no trace of what was compared.
+TEST(Launches, WhatLiesInTheOutputAndAroundItShows) {
+  EXPECT_EQ(RunMaximum({}, /*probes=*/true, Mode::kValidate), Verdict::kPassed);
+  EXPECT_EQ(RunMaximum({.from_output = true}, /*probes=*/false, Mode::kValidate), Verdict::kFailed)
+      << "in a launch beside the judged one";
+  EXPECT_EQ(RunMaximum({.from_output = true}, /*probes=*/true, Mode::kBoth), Verdict::kFailed)
+      << "in a probe";
+  EXPECT_EQ(RunMaximum({.beyond = true}, /*probes=*/true, Mode::kValidate), Verdict::kFailed);
+}
+
 double g_declared = 0;
 
 class Declaring : public Kernel {
