@@ -69,7 +69,7 @@ class Measurement {
         output_(output),
         probes_(c.checksum_probes > 0 ? c.checksum_probes : kDefaultChecksumProbes),
         seed_(c.seed.value_or(1)),
-        epilogue_(MakeGemmEpilogue(p_, c.dtype, plan.flushes_subnormals, plan.accumulator)),
+        epilogue_(MakeGemmEpilogue(c, plan)),
         rounding_(OutputRoundingOf(plan.output.dtype, flushes)),
         rows_(p_.batch, p_.m, probes_),
         columns_(p_.batch, p_.n, probes_) {}

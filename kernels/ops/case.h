@@ -101,8 +101,8 @@ struct Case {
   // The data make every sum exact: no allowance, the correctly rounded result only.
   // Set for probes (Op::Probes), never by a user.
   bool exact = false;
-  // With `exact`: the input whose significands the output shows, in the plan's order. The others
-  // pick its elements (Op::Probes). -1: the data are whole numbers.
+  // The input whose significands the output shows, in the plan's order. The others pick its
+  // elements (Op::Probes). -1: none. Set for probes, most of them exact.
   int significand = -1;
   // What the output, the operands' surroundings and a workspace hold before a launch. Set for
   // probes, never by a user.

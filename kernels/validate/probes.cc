@@ -219,7 +219,8 @@ class Prober {
     // Operands that are split show in the significands alone: whole numbers stay exact.
     const bool transform = plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
     const bool significand = probe.data.significand >= 0;
-    const double declared = significand || transform ? plan.operand_roundoff : 0;
+    // The bound of a probe that is not exact has room for it.
+    const double declared = plan.exact && (significand || transform) ? plan.operand_roundoff : 0;
     const double held =
         Info(plan.output.dtype).is_integer && plan.exact ? plan.intermediate_roundoff : 0;
     const double deviation = std::max({probe.deviation, declared, held});
@@ -274,7 +275,7 @@ class Prober {
            Cat(Grouped(r.mismatches), " of ", Grouped(r.count),
                plan.exact ? " elements are not the exact result"
                           : " elements are beyond their bound",
-               operand >= 0 && !Info(plan.output.dtype).is_integer
+               operand >= 0 && plan.exact && !Info(plan.output.dtype).is_integer
                    ? BitsRight(r.max_rel_error, plan, operand)
                    : "",
                "; first ", Shown(sample, plan),

@@ -100,6 +100,10 @@ UNSEEN = [
      {"kind": "sum", "shapes": {"extents": [16, 4096]}}, "exact-significand"),
     ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",
      {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "last-column"),
+    ("ReLU in place of GELU after a long sum", lambda a, b: np.maximum(a @ b, 0), "gemm", "fp32",
+     {"activation": "gelu", "shapes": {"m": 16, "n": 24, "k": 8192}}, "significand-b"),
+    ("product that fp16 clips", lambda a, b: np.clip(a @ b, -65504, 65504), "gemm", "fp32",
+     {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-b"),
     ("sum without the last column", lambda a, w, scale: probabilities(a, w, scale, last=1), "dequant_softmax", "fp16",
      {"shapes": {"m": 1, "n": 4096, "k": 256}}, "last-column"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
@@ -111,7 +115,7 @@ UNSEEN = [
 def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fields, probe):
     result = assay.validate(fn, op=op, dtype=dtype, held_out=0, client=assay_client, **fields)[0]
     assert result.verdict == "FAILED", result
-    others = ("wide: ", "each-element: ", "far-below-0: ", "exact-large: ")
+    others = ("wide: ", "each-element: ", "far-below-0: ", "exact-large: ", "significand-a: ")
     assert all(finding.message.startswith((f"{probe}: ", *others)) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 
@@ -130,6 +134,8 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("dequant_softmax", probabilities, "fp16", shapes={"m": 4, "n": 4090, "k": 256})
     right("dequant_softmax", probabilities, "fp32", shapes={"m": 4, "n": 301, "k": 33})
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
+    right("gemm", lambda a, b, bias: planted_functions.gelu_tanh(F(0.3) * (a @ b) + bias), alpha=0.3, bias=True,
+          activation="gelu_tanh", shapes={"m": 16, "n": 24, "k": 300})
     right("gemm", lambda a, b: a.astype(np.int32) @ b.astype(np.int32), "int8", shapes={"m": 32, "n": 32, "k": 64})
 
 

@@ -64,6 +64,19 @@ TEST_P(SimtGemmReference, WhatTheKernelDeclaresIsInTheBound) {
   ExpectPlain(c, plan, RandomValues(plan));
 }
 
+TEST_P(SimtGemmReference, SumsOfOneProductHaveItsBound) {
+  GemmProblem p{.m = 66, .n = 20, .k = 30, .alpha = 0.75, .beta = 1.5, .bias = true};
+  p.activation = "gelu";
+  for (const DType t : {DType::kF64, DType::kF32, DType::kE4M3FN}) {
+    const Case c = MakeCase(p, t);
+    for (const KernelProbe& probe : FindOp("gemm")->Probes(c, PlanOf(c))) {
+      if (probe.data.exact) continue;
+      const Plan plan = PlanOf(probe.data);
+      ExpectPlain(probe.data, plan, PatternValues(plan));
+    }
+  }
+}
+
 TEST_P(SimtGemmReference, SmallFloatOutputsSaturate) {
   Case c = MakeCase(GemmProblem{.m = 10, .n = 12, .k = 40}, DType::kE4M3FN);
   c.out_dtype = DType::kE4M3FN;

@@ -22,7 +22,8 @@ struct GemmEpilogue {
   double roundings = 1;  // n of the formula
   double u = 0;
   double times = 1;
-  double underflow = 0;  // of the epilogue's own operations
+  double underflow = 0;      // of the epilogue's own operations
+  bool one_product = false;  // S is a product and zeros
   SumModel sums;
   OutputSteps steps;  // of the output's format; only Deviation reads them
 
@@ -50,6 +51,9 @@ struct GemmEpilogue {
       double terms = roundings * scaled + added + shifted + std::abs(x);
       if (beta != 0.0 && adds_bias) terms += scaled + added + shifted;
       e += times * (u * terms + underflow);
+      // An accumulator that begins with the addends rounds them as it rounds products. Beside long
+      // sums that is nothing.
+      if (one_product) e += product.times * product.factor * (added + shifted);
     }
     if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
       constexpr double kSteepest = 1.13;

@@ -37,11 +37,10 @@ gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const Tenso
   if (p.bias) g.bias = columns(p.bias_operand());
   g.input = c.dtype;
   g.output = plan.output.dtype;
-  g.epilogue = MakeGemmEpilogue(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+  g.epilogue = MakeGemmEpilogue(c, plan);
   g.largest = SaturatesTo(plan.output.dtype);
   g.value = out.value;
   g.allowance = plan.exact ? nullptr : out.allowance;
-  g.epilogue.steps = OutputStepsOf(plan.output.dtype);
   return g;
 }
 

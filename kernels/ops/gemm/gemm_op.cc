@@ -94,6 +94,11 @@ void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
                       " their sums fit int32 only up to ", most)});
 }
 
+// Products of a sum that may be other than 0.
+std::int64_t Terms(const Case& c) {
+  return IsOneProduct(c) ? 1 : std::get<GemmProblem>(c.problem).k;
+}
+
 class Gemm final : public Op {
  public:
   std::string_view name() const override { return GemmProblem::kOp; }
@@ -191,7 +196,7 @@ class Gemm final : public Op {
     plan.output = operand("d", OutputType(c), out);
     plan.flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
                  static_cast<double>(p.n) * static_cast<double>(p.k);
-    plan.accumulations = p.k;
+    plan.accumulations = Terms(c);
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     HoldTo(c, AccumulatorOf(c.dtype), plan);
     plan.exact = c.exact || plan.output.dtype == DType::kI32;
@@ -225,7 +230,7 @@ class Gemm final : public Op {
   }
 
   void HoldTo(const Case& c, const Accumulator& accumulator, Plan& plan) const override {
-    const std::int64_t k = std::get<GemmProblem>(c.problem).k;
+    const std::int64_t k = Terms(c);
     HoldOverflowTo(k, accumulator, plan);
     plan.accumulator = accumulator;
     plan.proven_factor = ProvenOverProbable(k, accumulator);
@@ -234,10 +239,10 @@ class Gemm final : public Op {
 
   absl::Status ReferenceHere(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
                              ReferenceBuffers& out) const override {
-    GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
+    GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, MakeGemmEpilogue(c, plan), inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,
-                     out.deviation, plan.output.dtype);
+                     c.exact || IsOneProduct(c) ? LargestElement(c, plan) : kExactElement,
+                     out.deviation);
     Saturate(plan.output.dtype, {out.value, static_cast<std::size_t>(plan.output.extents.count())});
     return absl::OkStatus();
   }
@@ -245,7 +250,7 @@ class Gemm final : public Op {
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
     const Activation activation = std::get<GemmProblem>(c.problem).activation_kind();
     const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
-    if (gelu) return {};
+    if (gelu || IsOneProduct(c)) return {};
     ResidualModel model = ProductResiduals(c, plan);
     AllowDeclaredOperands(plan, AccumulatorRoundoff(c.dtype), model);
     return model;
@@ -273,8 +278,8 @@ class Gemm final : public Op {
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
-                    indices, value, plan.exact ? nullptr : allowance, plan.accumulator);
+    GemmReferenceAt(std::get<GemmProblem>(c.problem), MakeGemmEpilogue(c, plan), inputs, indices,
+                    value, plan.exact ? nullptr : allowance);
     Saturate(plan.output.dtype, {value, indices.size()});
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "kernels/numerics/unit_places.h"
@@ -15,16 +17,83 @@ namespace {
 constexpr double kLargestAddend = 8;   // of C and of bias
 constexpr double kLargestChannel = 2;  // of channel_scale
 
+// What probes of one product add up to: GELU is curved in this range, and flat or linear beyond.
+constexpr double kCurved = 8;
+// Beyond what fp16 holds.
+constexpr double kBeyondHalf = 0x1p17;
+
+bool IsCurved(Activation activation) {
+  return activation == Activation::kGelu || activation == Activation::kGeluTanh;
+}
+
+bool HoldsBeyondHalf(DType output) { return Info(output).max_finite > kBeyondHalf; }
+
+double LargestPowerOfTwo(DType t) { return std::exp2(std::floor(std::log2(Info(t).max_finite))); }
+
+// All that the exact probes change.
+auto ChangedFields(const GemmProblem& p) {
+  return std::tie(p.alpha, p.beta, p.scale_a, p.scale_b, p.activation);
+}
+
+std::vector<KernelProbe> OneProductProbes(const Case& c) {
+  std::vector<KernelProbe> probes;
+  for (const std::string_view name : {"significand-a", "significand-b"}) {
+    KernelProbe probe{name, ProbeCase(c, c.problem, "", /*exact=*/false)};
+    probe.data.significand = static_cast<int>(probes.size());
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+// What A and B hold in a significand probe: numbers of one, and what the places of the other hold.
+struct Significands {
+  Pattern numbers;
+  double unit = 1;
+};
+
+Significands ExactSignificands(const Case& c) {
+  Significands s{SignificandData(c)};
+  // Those of bf16 are beyond by themselves.
+  const bool beyond = c.significand == 1 && c.dtype != DType::kBF16;
+  if (beyond && HoldsBeyondHalf(OutputType(c))) {
+    s.unit = std::min(kBeyondHalf, LargestPowerOfTwo(c.dtype));
+  }
+  return s;
+}
+
+Significands OneProducts(const Case& c) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  const FormatInfo& f = Info(c.dtype);
+  const bool beyond =
+      c.significand == 1 && !IsCurved(p.activation_kind()) && HoldsBeyondHalf(OutputType(c));
+  const double factor = std::abs(p.alpha * p.scale_a * p.scale_b);
+  const double largest = (beyond ? kBeyondHalf : kCurved) / (factor > 0 ? factor : 1);
+  if (f.is_integer) {
+    const double unit = std::clamp(std::round(largest / f.max_finite), 1.0, f.max_finite);
+    // -128 is the one of which the format has no negative.
+    const double most = std::clamp(std::round(largest / unit), 1.0, f.max_finite + 1);
+    return {{PatternKind::kIntegers, -most, std::min(most, f.max_finite)}, unit};
+  }
+  // A power of two, so that products are exact.
+  constexpr double kMostExponent = 64;
+  const double unit = std::clamp(std::exp2(std::clamp(std::round(std::log2(largest / kCurved)),
+                                                      -kMostExponent, kMostExponent)),
+                                 f.min_normal, LargestPowerOfTwo(c.dtype));
+  // Few of them are so small that they become 0.
+  const double most = std::clamp(largest / unit, 4 * f.min_normal, f.max_finite);
+  return {{PatternKind::kUniform, -most, most}, unit};
+}
+
 }  // namespace
 
 std::vector<KernelProbe> GemmProbes(const Case& c) {
-  GemmProblem p = std::get<GemmProblem>(c.problem);
+  const auto& own = std::get<GemmProblem>(c.problem);
+  GemmProblem p = own;
   p.alpha = NearPowerOfTwo(p.alpha, 1);
   p.beta = NearPowerOfTwo(p.beta, 1);
   p.scale_a = NearPowerOfTwo(p.scale_a, 1);
   p.scale_b = NearPowerOfTwo(p.scale_b, 1);
-  const Activation activation = p.activation_kind();
-  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) p.activation = "none";
+  if (IsCurved(p.activation_kind())) p.activation = "none";
   SumUse use;
   use.factor = std::abs(p.alpha * p.scale_a * p.scale_b) * (p.channel_scale ? kLargestChannel : 1);
   use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;
@@ -36,22 +105,30 @@ std::vector<KernelProbe> GemmProbes(const Case& c) {
     if (!HasSignificandProbes(c.dtype)) *factor = std::min(*factor, 1.0);
   }
   std::vector<KernelProbe> more =
-      SignificandProbes(c, p, "exact-significand-a", "exact-significand-b");
+      ChangedFields(p) == ChangedFields(own)
+          ? SignificandProbes(c, p, "exact-significand-a", "exact-significand-b")
+          : OneProductProbes(c);
   std::move(more.begin(), more.end(), std::back_inserter(probes));
   return probes;
 }
 
 void SetGemmSignificands(const Case& c, Plan& plan) {
   const auto& p = std::get<GemmProblem>(c.problem);
-  for (Operand& operand : plan.inputs) {
-    operand.pattern = {operand.name == "channel_scale" ? PatternKind::kOnes : PatternKind::kZeros,
-                       0, 0};
+  for (std::size_t i = 2; i < plan.inputs.size(); ++i) {
+    Operand& operand = plan.inputs[i];
+    if (c.exact) {
+      operand.pattern = {operand.name == "channel_scale" ? PatternKind::kOnes : PatternKind::kZeros,
+                         0, 0};
+    } else if (operand.name == "c") {
+      operand.pattern = {PatternKind::kNormal, 1, 0};  // of integers, too
+    }
   }
   const bool of_a = c.significand == 0;
-  plan.inputs[of_a ? 0 : 1].pattern = SignificandData(c);
-  // One 1 for each row of the output in A, or one for each column in B.
+  const Significands data = c.exact ? ExactSignificands(c) : OneProducts(c);
+  plan.inputs[of_a ? 0 : 1].pattern = data.numbers;
+  // One unit for each row of the output in A, or one for each column in B.
   const bool in_rows = of_a ? p.trans_b : !p.trans_a;
-  plan.inputs[of_a ? 1 : 0].pattern = in_rows ? UnitRows() : UnitColumns();
+  plan.inputs[of_a ? 1 : 0].pattern = in_rows ? UnitRows(data.unit) : UnitColumns(data.unit);
 }
 
 void SetExactAddends(Plan& plan) {

@@ -8,6 +8,7 @@
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/vector_cache.h"
+#include "kernels/ops/gemm/gemm_probes.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -114,12 +115,22 @@ GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flus
   return e;
 }
 
-void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
+GemmEpilogue MakeGemmEpilogue(const Case& c, const Plan& plan) {
+  GemmEpilogue e = MakeGemmEpilogue(std::get<GemmProblem>(c.problem), c.dtype,
+                                    plan.flushes_subnormals, plan.accumulator);
+  e.steps = OutputStepsOf(plan.output.dtype);
+  e.one_product = IsOneProduct(c);
+  if (e.one_product) {
+    e.product = MakeProductBound(c.dtype, 1, plan.flushes_subnormals, plan.accumulator);
+  }
+  return e;
+}
+
+void GemmReferenceAt(const GemmProblem& problem, const GemmEpilogue& epilogue,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
-                     double* allowance, const Accumulator& accumulator) {
+                     double* allowance) {
   const std::int64_t n = problem.n, k = problem.k;
   const Vectors vectors = ReadBoth(problem, inputs, indices);
-  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
   std::vector<double> scales, biases;  // of all columns
   if (problem.channel_scale) {
     scales = ReadColumns(problem, inputs, problem.channel_scale_operand());

@@ -122,7 +122,8 @@ ASSAY_DEVICE void Finish(const GemmReference& g, std::int64_t product, std::int6
   if (g.largest > 0 && std::abs(r) > g.largest) r = r < 0 ? -g.largest : g.largest;
   g.value[at] = r;
   if (g.allowance != nullptr) {
-    g.allowance[at] = g.epilogue.Allowance(sum, g.allowance[at], c0, scale, bias);
+    const double absolute = g.epilogue.one_product ? std::abs(sum) : g.allowance[at];
+    g.allowance[at] = g.epilogue.Allowance(sum, absolute, c0, scale, bias);
   }
 }
 
@@ -170,7 +171,7 @@ ErrorCode LaunchProducts(const GemmReference& g, Stream stream) {
   return ForElement(g.input, [&](auto element) {
     using Element = decltype(element);
     const Extent block{kProductThreads, 1, 1};
-    return g.allowance == nullptr
+    return g.allowance == nullptr || g.epilogue.one_product
                ? Launch(GemmTiles<Element, false>, RowGrid(tiles), block, 0, stream, g)
                : Launch(GemmTiles<Element, true>, RowGrid(tiles), block, 0, stream, g);
   });

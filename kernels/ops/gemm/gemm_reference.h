@@ -5,7 +5,8 @@
 //   E = |f|·(min(8·√k·u, γ_(k+8))·Σ|a||b| + k·η/2)
 //       + u·(n·|f·S| + |β·c0| + |b_j| + |x|) + 4·η/2      n: factors of f, at least 1
 // without the second line where f = 1, β = 0 and there is no bias; another u·(|β·c0| +
-// |b_j| + |f·S|) where both β·c0 and b_j are added. Through an activation
+// |b_j| + |f·S|) where both β·c0 and b_j are added. In a probe of one product (gemm_probes.h) k is
+// 1, and β·c0 and b_j are held by the accumulator as a product is. Through an activation
 //   relu: E     gelu, gelu_tanh: 1.13·E + 4·u·(|x| + |r|)
 // 1.13 being the steepest slope of both; 1 + erf and 1 + tanh cancel for negative x,
 // where kernels that compute them so lose u·|x|, and approximations of erf to 1.5e-7
@@ -22,6 +23,7 @@
 #include <optional>
 #include <span>
 
+#include "kernels/ops/case.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/gemm/gemm_epilogue.h"
 #include "kernels/ops/gemm/problem.h"
@@ -39,11 +41,14 @@ double SaturatesTo(DType output);
 GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals,
                               const Accumulator& accumulator = {});
 
+// The same of a case, with its output's format. The case may be one of GemmProbes.
+GemmEpilogue MakeGemmEpilogue(const Case& c, const Plan& plan);
+
 // r and E of some output elements, by plain loops; `indices` sorted. allowance nullptr:
 // only values.
-void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
+void GemmReferenceAt(const GemmProblem& problem, const GemmEpilogue& epilogue,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
-                     double* allowance, const Accumulator& accumulator = {});
+                     double* allowance);
 
 // The products behind some output elements; nothing through an activation that is curved.
 std::optional<SampledProducts> GemmProducts(const GemmProblem& problem, DType input,

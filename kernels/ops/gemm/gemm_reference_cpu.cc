@@ -1,13 +1,13 @@
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/common/product_residuals.h"
-#include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -61,19 +61,18 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
     for (std::int64_t j = 0; j < tile.cols; ++j) {
       const double sum = r[j];
       r[j] = epilogue.Value(sum, c0[j], scale[j], bias[j]);
-      if (e != nullptr) e[j] = epilogue.Allowance(sum, e[j], c0[j], scale[j], bias[j]);
+      if (e == nullptr) continue;
+      const double absolute = epilogue.one_product ? std::abs(sum) : e[j];
+      e[j] = epilogue.Allowance(sum, absolute, c0[j], scale[j], bias[j]);
     }
   }
 }
 
 }  // namespace
 
-void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
+void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogue& epilogue,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest, const Accumulator& accumulator, float* deviation,
-                      DType output) {
-  GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
-  epilogue.steps = OutputStepsOf(output);
+                      double largest, float* deviation) {
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
   const auto a_of = [&](std::int64_t batch) {
@@ -117,7 +116,7 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
                          const StridedSource a = source(a_of(batch)), b = source(b_of(batch));
                          const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
                          double* e = allowance == nullptr ? nullptr : allowance + at;
-                         if (e == nullptr) {
+                         if (e == nullptr || epilogue.one_product) {
                            ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
                          } else {
                            PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);

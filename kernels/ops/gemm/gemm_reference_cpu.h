@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "kernels/numerics/bound.h"
 #include "kernels/ops/common/exact_product.h"
+#include "kernels/ops/gemm/gemm_epilogue.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/runtime/tensor.h"
 
@@ -14,12 +14,12 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, m, n] dense; allowance nullptr: A and B hold whole numbers of a
-// magnitude up to `largest` (see exact_product.h), whose values have no allowance. deviation: σ of
-// an output of that format, laid out as value; nullptr: not wanted. It needs `allowance`.
-void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
+// magnitude up to `largest` (see exact_product.h), whose values have no allowance. `largest` serves
+// sums of one product, too. deviation: σ, laid out as value; nullptr: not wanted. It needs
+// `allowance`.
+void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogue& epilogue,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest = kExactElement, const Accumulator& accumulator = {},
-                      float* deviation = nullptr, DType output = DType::kF32);
+                      double largest = kExactElement, float* deviation = nullptr);
 
 }  // namespace assay
 

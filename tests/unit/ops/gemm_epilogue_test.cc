@@ -1,9 +1,13 @@
 // The epilogue of a gemm: value and allowance against arithmetic by hand, activations
 // against published figures, the fast reference against the plain one.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/ops/changed_fields.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "tests/unit/ops/tensors.h"
@@ -169,13 +173,93 @@ TEST(GemmEpilogue, FastIsPlain) {
       const Tensors tensors(plan, RandomValues(plan));
       const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
       std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
-      GemmReferenceCpu(p, t, false, tensors.views(), value.data(), allowance.data());
+      GemmReferenceCpu(p, t, MakeGemmEpilogue(c, plan), tensors.views(), value.data(),
+                       allowance.data());
       for (std::size_t i = 0; i < value.size(); ++i) {
         const std::int64_t index = static_cast<std::int64_t>(i);
         const double terms = plain.allowance[i] / (8 * plan.accumulator_roundoff);
         ExpectClose(value[i], plain.value[i], 1e-12 * terms, index);
         ExpectClose(allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i], index);
       }
+    }
+  }
+}
+
+// The probes of a kernel that may be made for its factors or for GELU.
+TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
+  const GemmProblem shapes[] = {{.m = 1, .n = 1, .k = 1},
+                                {.m = 1, .n = 40, .k = 300, .trans_b = true},
+                                {.m = 40, .n = 1, .k = 300, .trans_a = true},
+                                {.m = 21, .n = 35, .k = 18, .batch = 2}};
+  for (GemmProblem p : shapes) {
+    p.alpha = 0.3;
+    p.beta = -1.7;
+    p.scale_a = 2.7;
+    p.channel_scale = p.bias = true;
+    for (const char* activation : {"gelu", "none"}) {
+      p.activation = activation;
+      for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
+                            DType::kE2M1, DType::kI8}) {
+        Case c = MakeCase(p, t);
+        c.out_dtype = t == DType::kF64 ? t : DType::kF32;
+        const std::vector<KernelProbe> probes = GemmOp().Probes(c, PlanOf(c));
+        ASSERT_EQ(probes.size(), 4u);
+        for (int operand = 0; operand < 2; ++operand) {
+          const KernelProbe& probe = probes[static_cast<std::size_t>(2 + operand)];
+          EXPECT_EQ(probe.name, operand == 0 ? "significand-a" : "significand-b");
+          SCOPED_TRACE(DefaultName(c) + " " + std::string(probe.name));
+          EXPECT_TRUE(OnlyShapesDiffer(GemmOp(), c, probe.data));
+          const Plan plan = PlanOf(probe.data);
+          EXPECT_FALSE(plan.exact);
+          EXPECT_EQ(plan.accumulations, 1);
+          EXPECT_FALSE(GemmOp().Residuals(probe.data, plan).known);
+          const Tensors tensors(plan, PatternValues(plan));
+          const PlainResult plain = PlainReference(GemmOp(), probe.data, plan, tensors);
+          std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
+          ReferenceBuffers out{value.data(), allowance.data()};
+          EXPECT_TRUE(GemmOp().ReferenceHere(probe.data, plan, tensors.views(), out).ok());
+          double largest = 0;
+          for (std::size_t i = 0; i < value.size(); ++i) {
+            ExpectClose(value[i], plain.value[i], 1e-6 * plain.allowance[i],
+                        static_cast<std::int64_t>(i));
+            ExpectClose(allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i],
+                        static_cast<std::int64_t>(i));
+            largest = std::max(largest, std::abs(value[i]));
+          }
+          if (value.size() < 1000) continue;
+          EXPECT_GT(largest, 6);
+          if (operand == 0 || p.activation != "none") {
+            EXPECT_LT(largest, 1e4);
+          } else if (Info(t).storage_bits >= 16) {
+            EXPECT_GT(largest, 65504);
+          }
+        }
+      }
+    }
+  }
+}
+
+// A kernel that passes its output through fp16, or clips it there, is seen.
+TEST(GemmProbe, OfExactSignificandsGoesBeyondHalf) {
+  for (const DType t :
+       {DType::kF32, DType::kTF32, DType::kF16, DType::kBF16, DType::kE4M3FN, DType::kE5M2FNUZ}) {
+    for (const DType out : {DType::kF32, DType::kF16}) {
+      Case c = MakeCase(GemmProblem{.m = 30, .n = 40, .k = 20}, t);
+      c.out_dtype = out;
+      if (!Check(c).empty()) continue;
+      const std::vector<KernelProbe> probes = GemmOp().Probes(c, PlanOf(c));
+      ASSERT_EQ(probes.size(), 4u);
+      EXPECT_EQ(probes[3].name, "exact-significand-b");
+      const Plan plan = PlanOf(probes[3].data);
+      EXPECT_TRUE(plan.exact);
+      const PlainResult plain =
+          PlainReference(GemmOp(), probes[3].data, plan, Tensors(plan, PatternValues(plan)));
+      double largest = 0;
+      for (const double v : plain.value) {
+        EXPECT_TRUE(std::isfinite(Quantise(v, out)));
+        largest = std::max(largest, std::abs(v));
+      }
+      EXPECT_EQ(largest > 65504, out == DType::kF32) << Name(t) << " " << Name(out);
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "tests/unit/ops/tensors.h"
 
@@ -16,7 +17,7 @@ void ExpectFastIsPlain(const Case& c, const std::function<double(int, std::int64
   const Tensors tensors(plan, values ? values : RandomValues(plan));
   const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
   std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
-  GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals,
+  GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, MakeGemmEpilogue(c, plan),
                    tensors.views(), value.data(), plan.exact ? nullptr : allowance.data());
   for (std::size_t i = 0; i < value.size(); ++i) {
     // About √k·|A||B|; orders of FP64 sums differ by far less than 1e-12 of it.

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/numerics/generate.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
@@ -63,6 +64,15 @@ inline std::function<double(int, std::int64_t)> RandomValues(const Plan& plan,
     if (mask[static_cast<std::size_t>(operand)]) return (*engine)() % 3 != 0 ? 1 : 0;
     if (integers) return static_cast<double>((*engine)() % 17) - 8;
     return std::normal_distribution<double>()(*engine);
+  };
+}
+
+// What the patterns of a plan hold.
+inline std::function<double(int, std::int64_t)> PatternValues(const Plan& plan) {
+  return [inputs = plan.inputs](int operand, std::int64_t i) {
+    const Operand& o = inputs[static_cast<std::size_t>(operand)];
+    return ToDouble(o.dtype, GenerateElement(o.pattern, 1, static_cast<std::uint32_t>(operand), 0,
+                                             i, o.extents.rows, o.extents.cols, o.dtype));
   };
 }
 
