@@ -49,11 +49,28 @@ double SparseDensity(std::int64_t k, DType input, DType output) {
   return DensityFor((range / kDeviations) * (range / kDeviations), k);
 }
 
+// ±128 with a deviation of 32, which int8 clips: a quarter are -128, which has no negative there,
+// and two products of such numbers are beyond 16 bits. Nothing if fp32 does not hold all sums, or
+// the output overflows.
+std::optional<Pattern> LargeBytes(std::int64_t k, DType output, const SumUse& use) {
+  constexpr double kDeviations = 8, kOfProduct = 13'600, kLargest = 0x1p14;
+  const double length = static_cast<double>(k), factor = std::abs(use.factor);
+  const double largest = std::min(kLargest * length, kDeviations * kOfProduct * std::sqrt(length));
+  // The unit of all terms: the factor of another column may be half of it, and so may an addend's.
+  const double unit = std::min(factor, 1.0) / 2;
+  const double most = std::min(0x1p24 * unit, Info(output).max_finite);
+  if (!(largest * factor + use.addend <= most)) return std::nullopt;
+  return Pattern{PatternKind::kExtremes, 128, 32};
+}
+
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use) {
   // Sums of products that are all large have more digits than fp32 and than 16 bits hold, and the
   // smallest number, whose negative there is not, is among them.
   if (Info(input).is_integer && Info(output).is_integer) {
     return Pattern{PatternKind::kIntegers, -128, -64};
+  }
+  if (Info(input).is_integer) {
+    if (const std::optional<Pattern> large = LargeBytes(k, output, use)) return large;
   }
   // A product of two numbers from 1 to 4 is 6.25 on average, its square 56.25; sums of n
   // such products are below 6.25·n + 10·√(56.25·n) and at most 16·n.
@@ -142,8 +159,8 @@ double LargestElement(const Case& c, const Plan& plan) {
   if (c.significand >= 0) {
     return Info(c.dtype).storage_bits > 32 ? kDoubleElements : kFloatElements;
   }
-  return std::max(LargestMagnitude(plan.inputs[0].pattern),
-                  LargestMagnitude(plan.inputs[1].pattern));
+  return std::min(kExactElement, std::max(LargestMagnitude(plan.inputs[0].pattern),
+                                          LargestMagnitude(plan.inputs[1].pattern)));
 }
 
 double NearPowerOfTwo(double x, int most) {

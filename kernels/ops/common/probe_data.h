@@ -39,7 +39,8 @@ double SparseDensity(std::int64_t k, DType input, DType output);
 // (ten deviations). Where sums of k such products are all
 // within the integers that a 16-bit output holds, 1 to a larger power of two that the
 // input holds all integers of, so that rounding shows. Of integers that are summed in integers -128
-// to -64. Nothing where no such sum exists.
+// to -64. Of integers whose output is a float numbers near ±128, where fp32 holds their sums.
+// Nothing where no such sum exists.
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use);
 
 // Both probes of a product of sums of k: one where integers make every case exact.

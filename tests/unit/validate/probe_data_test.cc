@@ -68,6 +68,47 @@ TEST(ProbeData, SumsOfNarrowFloatsFitFourteenBits) {
   }
 }
 
+// A kernel that clips -128 to -127, or adds two products in 16 bits, is seen.
+TEST(ProbeData, BytesWhoseOutputIsAFloatAreLarge) {
+  constexpr Pattern kLarge = {PatternKind::kExtremes, 128, 32};
+  const auto data = [](std::int64_t k, DType output, const SumUse& use) {
+    return IntegerData(k, DType::kI8, output, use);
+  };
+  for (const DType output : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(data(1, output, {}), kLarge);
+    EXPECT_EQ(data(5000, output, {}), kLarge);
+    EXPECT_EQ(data(500, output, {.factor = 0.25, .addend = 8}), kLarge);
+    EXPECT_NE(data(100'000, output, {}), kLarge);
+  }
+  EXPECT_NE(data(64, DType::kF16, {}), kLarge);  // overflows
+  EXPECT_EQ(data(64, DType::kF16, {.factor = 0.0625}), kLarge);
+
+  constexpr std::int64_t kLength = 5000;
+  Case c;
+  c.problem = GemmProblem{.m = 40, .n = 1, .k = kLength, .scale_a = 0.5, .bias = true};
+  c.dtype = DType::kI8;
+  c.out_dtype = DType::kF32;
+  const std::vector<KernelProbe> probes = GemmOp().Probes(c, *GemmOp().MakePlan(c));
+  ASSERT_EQ(probes[1].name, "exact-integers");
+  const Plan plan = *GemmOp().MakePlan(probes[1].data);
+  const RegeneratedInputs inputs(plan, 1);
+  std::vector<double> a(kLength), b(kLength);
+  inputs.Read(1, 0, kLength, b.data());
+  int clipped = 0, pairs = 0;
+  for (std::int64_t row = 0; row < 40; ++row) {
+    inputs.Read(0, row * kLength, kLength, a.data());
+    double sum = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      sum += a[k] * b[k];
+      clipped += a[k] == -128;
+      pairs += k % 2 == 1 && a[k] * b[k] + a[k - 1] * b[k - 1] > 32767;
+    }
+    EXPECT_LE(std::abs(sum), 0x1p23);
+  }
+  EXPECT_GT(clipped, 40'000);
+  EXPECT_GT(pairs, 200);
+}
+
 TEST(ProbeData, ScalarsBecomePowersOfTwo) {
   EXPECT_EQ(NearPowerOfTwo(1, 2), 1);
   EXPECT_EQ(NearPowerOfTwo(0, 2), 0);
