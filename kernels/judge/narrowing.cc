@@ -61,7 +61,7 @@ Sample MakeSample(const SampledProducts& products, const NarrowingErrors& errors
     const SampledProducts::Element& e = products.elements[i];
     const double o = output[i], r = reference[i];
     const double sigma = deviation.empty() ? errors.scale[i] : deviation[i];
-    const bool told = !products.rectified || (o > 0 && r > 0);
+    const bool told = o > products.told_above && r > products.told_above;
     const bool finite = std::isfinite(o) && std::isfinite(r) && std::isfinite(sigma);
     if (!finite || !(sigma > 0) || !told) continue;
     const std::int64_t row = rows[static_cast<std::size_t>(e.left)];

@@ -197,7 +197,7 @@ class Op {
 
   // The products behind the output elements at some indices, in their order; see SampledProducts.
   // Nothing if the operator sums no products of two operands, or if more than a factor, an addend
-  // and a max with 0 follows the sum.
+  // and an activation that is linear for large numbers follows the sum.
   virtual std::optional<SampledProducts> Products(const Case&, const Plan&, const HostInputs&,
                                                   std::span<const std::int64_t> /*indices*/) const {
     return std::nullopt;

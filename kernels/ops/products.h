@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -35,8 +36,9 @@ struct SampledProducts {
 
   DType format = DType::kUnspecified;  // of both operands
   std::int64_t terms = 0;              // K
-  // The output is max(0, x) of the element above: an element that is not positive says nothing.
-  bool rectified = false;
+  // An output at or below it says nothing of its sum: 0 of max(0, x), and 6 of GELU, which is
+  // linear beyond.
+  double told_above = -std::numeric_limits<double>::infinity();
   Side left, right;
   std::vector<Element> elements;  // in the order of the indices that were asked for
 

@@ -12,6 +12,14 @@ namespace assay {
 
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
+ASSAY_HOST_DEVICE constexpr bool IsGelu(Activation activation) {
+  return activation == Activation::kGelu || activation == Activation::kGeluTanh;
+}
+// Above it act(x) is x, to within 2^-29 of it.
+ASSAY_HOST_DEVICE constexpr double LinearAbove(Activation activation) {
+  return activation == Activation::kNone ? -HUGE_VAL : IsGelu(activation) ? 6 : 0;
+}
+
 // act(x) in FP64, without cancellation.
 ASSAY_HOST_DEVICE inline double Activate(Activation activation, double x) {
   switch (activation) {

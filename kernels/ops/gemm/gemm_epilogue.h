@@ -55,22 +55,19 @@ struct GemmEpilogue {
       // sums that is nothing.
       if (one_product) e += product.times * product.factor * (added + shifted);
     }
-    if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+    if (IsGelu(activation)) {
       constexpr double kSteepest = 1.13;
       e = kSteepest * e + times * 4.0 * u * (std::abs(x) + std::abs(r));
     }
     return e;
   }
   // σ, given S, Σ|a||b| and an upper bound q of Σ(a·b)². 0, which says nothing, where a right
-  // output is 0 by its activation, where the model does not hold (GELU), and where r is not finite.
+  // output is 0 by its activation, where GELU is curved, and where r is not finite.
   ASSAY_HOST_DEVICE double Deviation(double sum, double absolute, double q, double c0, double scale,
                                      double bias) const {
     const double x = Sum(sum, c0, scale, bias);
     const double r = Activate(activation, x);
-    if (!std::isfinite(r) || activation == Activation::kGelu ||
-        activation == Activation::kGeluTanh || (activation == Activation::kRelu && x <= 0)) {
-      return 0.0;
-    }
+    if (!std::isfinite(r) || x <= LinearAbove(activation)) return 0.0;
     const double f = factor * scale;
     double variance = f * f * sums.Variance(sum, q, absolute);
     if (!plain) {
@@ -80,6 +77,8 @@ struct GemmEpilogue {
                   (2 * (roundings + 1) * scaled * scaled + 2 * added * added +
                    2 * shifted * shifted + x * x);
     }
+    // An erf or a tanh next to 1 errs by a unit in its last place, and so do the products with it.
+    if (IsGelu(activation)) variance += 4 * u * u * x * x;
     return std::sqrt(variance + steps.Variance(r));
   }
 };

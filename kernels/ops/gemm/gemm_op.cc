@@ -47,8 +47,7 @@ void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
     CheckFactor(c, "gemm.scale_a", {p.scale_a, p.scale_b}, errors);
     CheckFactor(c, "gemm.scale_a", {p.scale_a, p.scale_b, p.alpha}, errors);
   }
-  const Activation activation = p.activation_kind();
-  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+  if (IsGelu(p.activation_kind())) {
     const auto patterns = ParsePatterns(c.pattern, nullptr);
     for (const Pattern& pattern : patterns.value_or(std::vector<Pattern>())) {
       if (pattern.kind != PatternKind::kAllInf && pattern.kind != PatternKind::kAllNegInf) continue;
@@ -157,8 +156,7 @@ class Gemm final : public Op {
   }
 
   std::string Undecided(const Case& c, std::span<const OperandStats> stats) const override {
-    const Activation activation = std::get<GemmProblem>(c.problem).activation_kind();
-    const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
+    const bool gelu = IsGelu(std::get<GemmProblem>(c.problem).activation_kind());
     const bool finite =
         std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.finite(); });
     return gelu && !finite ? "GELU of -Inf, which is -Inf times 0" : "";
@@ -248,9 +246,7 @@ class Gemm final : public Op {
   }
 
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
-    const Activation activation = std::get<GemmProblem>(c.problem).activation_kind();
-    const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
-    if (gelu || IsOneProduct(c)) return {};
+    if (IsOneProduct(c)) return {};
     ResidualModel model = ProductResiduals(c, plan);
     AllowDeclaredOperands(plan, AccumulatorRoundoff(c.dtype), model);
     return model;

@@ -22,10 +22,6 @@ constexpr double kCurved = 8;
 // Beyond what fp16 holds.
 constexpr double kBeyondHalf = 0x1p17;
 
-bool IsCurved(Activation activation) {
-  return activation == Activation::kGelu || activation == Activation::kGeluTanh;
-}
-
 bool HoldsBeyondHalf(DType output) { return Info(output).max_finite > kBeyondHalf; }
 
 double LargestPowerOfTwo(DType t) { return std::exp2(std::floor(std::log2(Info(t).max_finite))); }
@@ -65,7 +61,7 @@ Significands OneProducts(const Case& c) {
   const auto& p = std::get<GemmProblem>(c.problem);
   const FormatInfo& f = Info(c.dtype);
   const bool beyond =
-      c.significand == 1 && !IsCurved(p.activation_kind()) && HoldsBeyondHalf(OutputType(c));
+      c.significand == 1 && !IsGelu(p.activation_kind()) && HoldsBeyondHalf(OutputType(c));
   const double factor = std::abs(p.alpha * p.scale_a * p.scale_b);
   const double largest = (beyond ? kBeyondHalf : kCurved) / (factor > 0 ? factor : 1);
   if (f.is_integer) {
@@ -93,7 +89,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c) {
   p.beta = NearPowerOfTwo(p.beta, 1);
   p.scale_a = NearPowerOfTwo(p.scale_a, 1);
   p.scale_b = NearPowerOfTwo(p.scale_b, 1);
-  if (IsCurved(p.activation_kind())) p.activation = "none";
+  if (IsGelu(p.activation_kind())) p.activation = "none";
   SumUse use;
   use.factor = std::abs(p.alpha * p.scale_a * p.scale_b) * (p.channel_scale ? kLargestChannel : 1);
   use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;

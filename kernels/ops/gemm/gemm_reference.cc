@@ -159,11 +159,8 @@ void GemmReferenceAt(const GemmProblem& problem, const GemmEpilogue& epilogue,
               });
 }
 
-std::optional<SampledProducts> GemmProducts(const GemmProblem& problem, DType input,
-                                            const HostInputs& inputs,
-                                            std::span<const std::int64_t> indices) {
-  const Activation activation = problem.activation_kind();
-  if (activation != Activation::kNone && activation != Activation::kRelu) return std::nullopt;
+SampledProducts GemmProducts(const GemmProblem& problem, DType input, const HostInputs& inputs,
+                             std::span<const std::int64_t> indices) {
   const double factor = MakeGemmEpilogue(problem, input, /*flushes_subnormals=*/false).factor;
   std::vector<double> scales;
   if (problem.channel_scale) {
@@ -173,7 +170,7 @@ std::optional<SampledProducts> GemmProducts(const GemmProblem& problem, DType in
   SampledProducts products;
   products.format = input;
   products.terms = problem.k;
-  products.rectified = activation == Activation::kRelu;
+  products.told_above = LinearAbove(problem.activation_kind());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::size_t column = static_cast<std::size_t>(indices[i] % problem.n);
     products.elements.push_back(

@@ -20,7 +20,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "kernels/ops/case.h"
@@ -50,10 +49,9 @@ void GemmReferenceAt(const GemmProblem& problem, const GemmEpilogue& epilogue,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
                      double* allowance);
 
-// The products behind some output elements; nothing through an activation that is curved.
-std::optional<SampledProducts> GemmProducts(const GemmProblem& problem, DType input,
-                                            const HostInputs& inputs,
-                                            std::span<const std::int64_t> indices);
+// The products behind some output elements.
+SampledProducts GemmProducts(const GemmProblem& problem, DType input, const HostInputs& inputs,
+                             std::span<const std::int64_t> indices);
 
 }  // namespace assay
 

@@ -205,7 +205,7 @@ TEST(Narrowing, FactorsOfElementsCount) {
 TEST(Narrowing, RectifiedElementsCountIfTheyArePositive) {
   const Matrices m(NormalData(), NormalData(), 512, 25);
   SampledProducts products = m.Products();
-  products.rectified = true;
+  products.told_above = 0;
   const Change tf32 = Nearest(DType::kTF32);
   std::vector<double> exact = Exact(m), output = Sequential(Rounded(m, tf32, tf32));
   std::int64_t positive = 0;

@@ -55,7 +55,8 @@ class ElementKernel : public Kernel {
 
 Element* element_under_test = nullptr;
 
-CaseOutcome Judged(std::int64_t k, const std::string& pattern, Element element) {
+CaseOutcome Judged(std::int64_t k, const std::string& pattern, Element element,
+                   const std::string& activation = "none") {
   element_under_test = &element;
   Registry registry;
   registry.Add(KernelEntry{
@@ -71,7 +72,7 @@ CaseOutcome Judged(std::int64_t k, const std::string& pattern, Element element) 
   const std::unique_ptr<Device> device =
       MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{128} << 20});
   Case c;
-  c.problem = GemmProblem{.m = 40, .n = 48, .k = k};
+  c.problem = GemmProblem{.m = 40, .n = 48, .k = k, .activation = activation};
   c.dtype = DType::kF32;
   c.provider = "own";
   c.pattern = pattern;
@@ -139,6 +140,34 @@ TEST(PrecisionRun, RightOrdersHaveAllTheirBits) {
       }
     }
   }
+}
+
+// GELU is linear where its argument is large: there the errors of sums show.
+TEST(PrecisionRun, SumsBehindGeluAreToldWhereItIsLinear) {
+  const auto gelu = [](float x) { return 0.5f * x * (1 + std::erf(x * 0.70710678f)); };
+  for (const std::int64_t k : {2, 64, 4096}) {
+    const CaseOutcome right = Judged(
+        k, "normal", [&](auto* a, auto* b, auto n, auto) { return gelu(Sequential(a, b, n)); },
+        "gelu");
+    EXPECT_EQ(right.verdict, Verdict::kPassed) << Describe(right);
+    EXPECT_EQ(right.precision.has_value(), k > 2);  // few are so large
+    if (right.precision) {
+      EXPECT_EQ(right.precision->bits, 24) << Describe(right);
+    }
+  }
+  const CaseOutcome narrow = Judged(
+      16384, "normal",
+      [&](auto* a, auto* b, auto n, auto) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          sum += static_cast<double>(Narrow(a[i], 11)) * static_cast<double>(Narrow(b[i], 11));
+        }
+        return gelu(static_cast<float>(sum));
+      },
+      "gelu");
+  EXPECT_EQ(narrow.verdict, Verdict::kFailed) << Describe(narrow);
+  ASSERT_TRUE(narrow.precision);
+  EXPECT_THAT(narrow.precision->looks_like, HasSubstr("TF32"));
 }
 
 // Data of which the model does not hold get their figures, and no verdict.
