@@ -41,11 +41,12 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   return probe;
 }
 
-double SparseDensity(std::int64_t k, DType input, DType output) {
+double SparseDensity(std::int64_t k, DType input, DType output, const SumUse& use) {
   constexpr double kDeviations = 6;
-  const FormatInfo& f = Info(output);
   const double sums = MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : 0x1p24;
-  const double range = f.is_integer ? sums : std::min(sums, 2 / f.machine_epsilon);
+  const double factor = std::abs(use.factor);
+  const double held = Info(output).max_finite - use.addend;
+  const double range = std::min(sums, factor > 0 ? held / factor : sums);
   return DensityFor((range / kDeviations) * (range / kDeviations), k);
 }
 
@@ -111,7 +112,7 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
   std::vector<KernelProbe> probes;
   // Integer kernels are judged exactly on any data: the one is for its digest.
   if (!Info(output).is_integer) {
-    const Pattern sparse = {PatternKind::kExactSparse, SparseDensity(k, c.dtype, output), 0};
+    const Pattern sparse = {PatternKind::kExactSparse, SparseDensity(k, c.dtype, output, use), 0};
     probes.push_back({"exact-sparse", ProbeCase(c, problem, ToString(sparse), /*exact=*/true)});
   }
   KernelProbe integers{"exact-integers", {}};

@@ -29,10 +29,11 @@ struct SumUse {
   bool plain() const { return factor == 1 && addend == 0; }
 };
 
-// exact-sparse: ±1, so dense that a sum of k products is within the integers that the
-// output's format and the narrowest accumulator of the input's hold all of (six deviations
-// of it), 1 where every product fits.
-double SparseDensity(std::int64_t k, DType input, DType output);
+// exact-sparse: ±1, so dense that a sum of k products is within the integers that the narrowest
+// accumulator of the input's holds all of, and below the output's overflow (six deviations of it),
+// 1 where every product fits. Such sums are near 0, where the output's format is finest: in most
+// elements a single lost product shows.
+double SparseDensity(std::int64_t k, DType input, DType output, const SumUse& use);
 
 // exact-integers: 1 to 4, so dense that sums stay exact in an fp32 accumulator, of 8- and
 // 4-bit floats in one of 14 bits, which some hardware has, and below the output's overflow

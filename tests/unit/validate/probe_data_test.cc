@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,9 +18,10 @@ namespace assay {
 namespace {
 
 TEST(ProbeData, DensitiesKeepSumsInsideTheFormat) {
-  EXPECT_EQ(SparseDensity(1024, DType::kBF16, DType::kBF16), 1.0);
-  EXPECT_LT(SparseDensity(65536, DType::kBF16, DType::kBF16), 0.2);
-  EXPECT_EQ(SparseDensity(1 << 20, DType::kF32, DType::kF32), 1.0);
+  EXPECT_EQ(SparseDensity(65536, DType::kBF16, DType::kBF16, {}), 1.0);
+  EXPECT_EQ(SparseDensity(1 << 20, DType::kF32, DType::kF32, {}), 1.0);
+  EXPECT_EQ(SparseDensity(4096, DType::kE4M3FN, DType::kE4M3FN, {}), 1.0);
+  EXPECT_LT(SparseDensity(4096, DType::kE4M3FN, DType::kE4M3FN, {.factor = 2}), 0.8);
   const auto integers = [](std::int64_t k, DType t) { return *IntegerData(k, t, t, {}); };
   EXPECT_EQ(integers(4096, DType::kF16), (Pattern{PatternKind::kExactInts, 1, 2}));
   EXPECT_LT(integers(1 << 16, DType::kF16).a, 0.5);
@@ -49,7 +51,7 @@ TEST(ProbeData, SumsOfNarrowFloatsFitFourteenBits) {
       for (const std::int64_t k : {64, 512, 513, 4096, 1 << 20, 1 << 24}) {
         SCOPED_TRACE(testing::Message() << Name(t) << " " << Name(out) << " " << k);
         const double length = static_cast<double>(k);
-        const double d = SparseDensity(k, t, out);
+        const double d = SparseDensity(k, t, out, {});
         EXPECT_LE(6 * std::sqrt(length) * d, 0x1p13 * (1 + 1e-12));
         for (const SumUse& use : {SumUse{}, SumUse{.factor = 2, .addend = 8}}) {
           const auto p = IntegerData(k, t, out, use);
@@ -107,6 +109,27 @@ TEST(ProbeData, BytesWhoseOutputIsAFloatAreLarge) {
   }
   EXPECT_GT(clipped, 40'000);
   EXPECT_GT(pairs, 200);
+}
+
+TEST(ProbeData, ALostProductOfOneElementShowsInALongSum) {
+  for (const auto& [length, least] : {std::pair{4096, 0.95}, {16384, 0.85}}) {
+    Case c;
+    c.problem = GemmProblem{.m = 100, .n = 1, .k = length};
+    c.dtype = DType::kBF16;
+    const KernelProbe probe = GemmOp().Probes(c, *GemmOp().MakePlan(c)).front();
+    ASSERT_EQ(probe.name, "exact-sparse");
+    const Plan plan = *GemmOp().MakePlan(probe.data);
+    const RegeneratedInputs inputs(plan, 1);
+    std::vector<double> a(static_cast<std::size_t>(length)), b(a.size());
+    inputs.Read(1, 0, length, b.data());
+    int shown = 0;
+    for (std::int64_t row = 0; row < 100; ++row) {
+      inputs.Read(0, row * length, length, a.data());
+      const double sum = std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+      shown += Quantise(sum, DType::kBF16) != Quantise(sum - a[7] * b[7], DType::kBF16);
+    }
+    EXPECT_GT(shown, 100 * least) << length;
+  }
 }
 
 TEST(ProbeData, ScalarsBecomePowersOfTwo) {

@@ -97,6 +97,7 @@ TEST_F(ProbesTest, RightGemmsPass) {
     for (const GemmProblem& p : shapes) ExpectPasses(p, t);
   }
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[2], t, DType::kF32);
+  for (const DType t : {DType::kE4M3FN, DType::kE5M2}) ExpectPasses(shapes[3], t, t);
   EXPECT_GT(passed_["exact-sparse"], 40);
   EXPECT_GT(passed_["exact-integers"], 40);
   // Of the floats of 8 bits and more.
