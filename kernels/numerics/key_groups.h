@@ -16,7 +16,9 @@
 // that it sees in full. Queries that are not causal go through all groups in turn.
 //
 // Mask: the boolean mask keeps a power of two of the keys of every group that a query sees in full.
-// It keeps all keys of a group that the query sees only in part.
+// It keeps all keys of a group that the query sees only in part. It hides a whole block of 16 to
+// 256 keys from one query in four, from half of them the first block. Such a query chooses a group
+// outside of its block, even if the problem has no mask.
 //
 // Single keys: the significand probe gives each query one key. Then every key that has a code is a
 // group of its own. If there are more keys than codes, every second, third, … key has one, and the
@@ -100,7 +102,11 @@ class KeyGroups {
 
   // The group that a query of a head chooses. It is 0 if the query sees no key.
   constexpr std::int64_t Chosen(std::int64_t head, std::int64_t query) const {
-    if (!causal_) return (head * queries_ + query) % groups_ * step_ % groups_;
+    const Hidden hidden = single() ? Hidden{} : HiddenOf(query);
+    if (!causal_) {
+      const std::int64_t chosen = (head * queries_ + query) % groups_ * step_ % groups_;
+      return hidden.Touches(chosen) ? Outside(hidden, chosen, groups_) : chosen;
+    }
     const std::int64_t seen = Seen(query);
     if (seen == 0) return 0;
     if (single()) {
@@ -109,12 +115,14 @@ class KeyGroups {
     }
     const std::int64_t last = GroupOf(seen - 1);
     const std::int64_t of_last = seen - Members(last).first;
-    if (HasOneBit(static_cast<std::uint64_t>(of_last))) return last;
-    return static_cast<std::int64_t>(Mix(head, query) % static_cast<std::uint64_t>(last));
+    if (HasOneBit(static_cast<std::uint64_t>(of_last)) && !hidden.Touches(last)) return last;
+    return Outside(hidden, static_cast<std::int64_t>(Mix(head, query) >> 1), last);
   }
 
   // Whether the mask lets a query see a key. Not for single keys.
   constexpr bool Keeps(std::int64_t query, std::int64_t key) const {
+    const Hidden hidden = HiddenOf(query);
+    if (key >= hidden.first_key && key < hidden.last_key) return false;
     const std::int64_t group = GroupOf(key);
     const Group members = Members(group);
     if (members.first + members.size > Seen(query)) return true;
@@ -138,6 +146,44 @@ class KeyGroups {
   // The last block holds pairs, so that a cut inside it leaves powers of two.
   constexpr int KindOf(std::int64_t block) const {
     return block == keys_ / kBlock ? 0 : KindInCycle(block);
+  }
+
+  // Keys [first_key, last_key), and the groups [first_group, last_group) that have such a key.
+  struct Hidden {
+    std::int64_t first_key = 0, last_key = 0;
+    std::int64_t first_group = 0, last_group = 0;
+
+    constexpr bool Touches(std::int64_t group) const {
+      return group >= first_group && group < last_group;
+    }
+  };
+
+  // The block of keys that the mask hides from a query. It may be empty.
+  constexpr Hidden HiddenOf(std::int64_t query) const {
+    const std::uint64_t draw = Mix(query, -1);
+    if (draw % 4 != 0) return {};
+    const std::int64_t seen = Seen(query);
+    const std::int64_t size = kBlock << (draw >> 2) % 5;
+    const auto blocks = static_cast<std::uint64_t>((seen + size - 1) / size);
+    // A causal query may see its last group only in part.
+    const std::int64_t whole = seen == 0 ? 0 : causal_ ? GroupOf(seen - 1) : groups_;
+    if (blocks < 2) return {};
+    Hidden hidden;
+    hidden.first_key =
+        (draw >> 8 & 1) != 0 ? 0 : static_cast<std::int64_t>((draw >> 16) % blocks) * size;
+    hidden.last_key = std::min(hidden.first_key + size, seen);
+    hidden.first_group = GroupOf(hidden.first_key);
+    hidden.last_group = GroupOf(hidden.last_key - 1) + 1;
+    const bool leaves_one = hidden.first_group > 0 || hidden.last_group < whole;
+    return leaves_one ? hidden : Hidden{};
+  }
+
+  // The group below `end` that a draw gives. It has no hidden key.
+  static constexpr std::int64_t Outside(const Hidden& hidden, std::int64_t draw, std::int64_t end) {
+    const std::int64_t first = std::min(hidden.first_group, end);
+    const std::int64_t others = first + std::max<std::int64_t>(0, end - hidden.last_group);
+    const std::int64_t group = draw % others;
+    return group < first ? group : group - first + hidden.last_group;
   }
 
   static constexpr std::int64_t Gcd(std::int64_t a, std::int64_t b) {

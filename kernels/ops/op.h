@@ -69,8 +69,8 @@ struct ResidualModel {
 struct KernelProbe {
   std::string_view name;  // "exact-sparse"
   Case data;              // the same provider and formats
-  // Where data.exact: how far from the exact result, relative to it, a right kernel may be
-  // before it rounds to the output; 0: not at all, or too little to show.
+  // How far from the result, relative to it, a right kernel may be before it rounds to the output.
+  // 0: if data.exact, not at all, or too little to show, and else as far as the bound allows.
   double deviation = 0;
   // Not empty: logical elements of the output that must be those of the case's own
   // output, within both bounds; there is no other judgement then.

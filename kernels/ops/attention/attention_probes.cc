@@ -31,6 +31,10 @@ double ScoreScale(const AttentionProblem& p, DType input) {
   return p.Scale(input) * KernelScalar(input, p.scale_q) * KernelScalar(input, p.scale_k);
 }
 
+// The distance of scores beyond which exp falls to 0: exp(-104) is below half the smallest
+// subnormal of fp32, exp(-746) of fp64.
+double GapOf(DType input) { return input == DType::kF64 ? 760 : 110; }
+
 // Magnitudes of the codes: powers of two between which exp falls to 0. The sign of the
 // scale is in the queries'.
 struct Magnitudes {
@@ -39,15 +43,15 @@ struct Magnitudes {
 
 // Nothing where the format holds none so large, or so small.
 std::optional<Magnitudes> MagnitudesFor(const AttentionProblem& p, DType input) {
-  // exp(-104) is below half the smallest subnormal of fp32, exp(-746) of fp64.
-  const bool wide = input == DType::kF64;
-  const double gap = wide ? 760 : 110;
   const double scale = ScoreScale(p, input);
   if (!(std::abs(scale) > 0)) return std::nullopt;
-  const int exponent = static_cast<int>(std::ceil(std::log2(gap) - std::log2(std::abs(scale))));
+  const int exponent =
+      static_cast<int>(std::ceil(std::log2(GapOf(input)) - std::log2(std::abs(scale))));
   // Products of codes stay well inside the accumulator's range.
-  if (std::abs(exponent) > (wide ? 1000 : 120)) return std::nullopt;
-  const int key = exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2);
+  if (std::abs(exponent) > (input == DType::kF64 ? 1000 : 120)) return std::nullopt;
+  int key = exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2);
+  // fp16 holds no such query: a kernel may read bf16 as fp16.
+  if (input == DType::kBF16 && std::abs(exponent) <= 40) key -= 20;
   const int query = exponent - key;
   const FormatInfo& f = Info(input);
   for (const int e : {key, query}) {
@@ -114,26 +118,71 @@ double SingleDeviation(DType input, DType output) {
   return holds_values && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
 
-// Scores that are all one number, from -256 to -1024 (fp64: -1024 to -4096): whoever begins a
-// maximum at 0 divides 0 by 0.
+// Single products of the probes that are judged by the bound stay below.
+constexpr double kLargestProduct = 0x1p120;
+
+// The largest power of two of a format.
+double LargestPower(const FormatInfo& f) { return std::exp2(std::floor(std::log2(f.max_finite))); }
+
+std::string OneHot(double value) { return ToString({PatternKind::kOneHot, value, 0}); }
+
+// Every query reads one column of K, so its scores are single products, which no order of sums
+// changes. They lie so far apart that one key mostly has all the weight, and that a hidden key
+// often scores thousands more than it.
 KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
-  const double far = c.dtype == DType::kF64 ? 1024 : 256;
+  constexpr double kFar = 1e5, kMostSpread = 1024;
   KernelProbe probe{"far-below-0", {}};
-  const double scale = ScoreScale(p, c.dtype);
-  const double element =
-      std::exp2(std::ceil(std::log2(far / (static_cast<double>(p.dim) * std::abs(scale))) / 2));
   const FormatInfo& f = Info(c.dtype);
-  if (!(element >= f.min_normal && element <= f.max_finite)) {
-    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-far),
+  const double scale = ScoreScale(p, c.dtype);
+  // A format of wide range holds keys that fp16 does not.
+  const double least = f.max_finite > 0x1p100 ? 0x1p17 : 16;
+  const double spread = std::min(static_cast<double>(p.KvSeq() + 1), kMostSpread);
+  const double most = std::floor(std::min(least * spread, f.max_finite));
+  const double wanted = std::exp2(std::ceil(std::log2(kFar / (least * std::abs(scale)))));
+  const double query = std::min(wanted, LargestPower(f));
+  const bool held = query >= f.min_normal && query * most <= kLargestProduct && least < most;
+  if (!held || !(query * least * std::abs(scale) >= GapOf(c.dtype))) {
+    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-GapOf(c.dtype)),
                         " under a scale of ", Shortest(scale));
     return probe;
   }
-  const Pattern query{PatternKind::kConstant, std::copysign(element, scale), 0};
-  const Pattern key{PatternKind::kConstant, -element, 0};
-  probe.data = ProbeCase(c, p, Cat(ToString(query), "/", ToString(key), "/normal"),
-                         /*exact=*/false);
+  // If the right key's V is 0, the bound of an element is next to 0, and any other key's V shows.
+  const Pattern key{PatternKind::kIntegers, least, most}, value{PatternKind::kSparse, 0.5, 1};
+  probe.data = ProbeCase(
+      c, p, Cat(OneHot(std::copysign(query, -scale)), "/", ToString(key), "/", ToString(value)),
+      /*exact=*/false);
   return probe;
 }
+
+// Scores fall from 0 in 64 even steps, and begin again. V is 1 in one column of each key, so that
+// weights of one size stand alone in an element.
+KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
+  constexpr double kStep = 0.65;  // 16 steps go below 1e-4, 64 stay far above the smallest float
+  // A lost weight is all of an element. The roundings of P, of l and of exp are a few 2^-8 of it.
+  constexpr double kRoundings = 0x1p-4;
+  KernelProbe probe{"small-weights", {}};
+  const FormatInfo& f = Info(c.dtype);
+  const double scale = ScoreScale(p, c.dtype);
+  // Up to a quarter more than the step, so that few bits hold it.
+  int exponent = 0;
+  const double fraction = std::frexp(kStep / std::abs(scale), &exponent);
+  const double query = std::ldexp(std::ceil(8 * fraction) / 8, exponent);
+  if (!(query >= f.min_normal && 64 * query <= std::min(f.max_finite, kLargestProduct))) {
+    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-kStep),
+                        " under a scale of ", Shortest(scale));
+    return probe;
+  }
+  const Pattern key{PatternKind::kRowVary, 1, 0};
+  probe.deviation = kRoundings;
+  probe.data =
+      ProbeCase(c, p, Cat(OneHot(std::copysign(query, -scale)), "/", ToString(key), "/", OneHot(1)),
+                /*exact=*/false);
+  return probe;
+}
+
+// Whether P keeps its digits in small weights. It does not in fp16, and the bound allows for that
+// only in kernels that round P before they divide by l.
+bool HoldsSmallWeights(DType input) { return Info(input).min_normal <= 0x1p-100; }
 
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
@@ -145,6 +194,7 @@ bool IsPowerOfTwo(double x) {
 std::vector<KernelProbe> AttentionProbes(const Case& c) {
   const auto& p = std::get<AttentionProblem>(c.problem);
   std::vector<KernelProbe> probes = {FarBelow(c, p)};
+  if (HoldsSmallWeights(c.dtype)) probes.push_back(SmallWeights(c, p));
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
   KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};
@@ -185,7 +235,7 @@ void SetKeyGroups(const Case& c, Plan& plan) {
                                       problem.heads / problem.KvHeads(), single);
   plan.inputs[1].pattern = KeyCodes(magnitudes.key, single);
   plan.inputs[2].pattern =
-      single ? kFullSignificands : Pattern{PatternKind::kIntegers, 1, kLargestValue};
+      single ? SignificandData(c) : Pattern{PatternKind::kIntegers, 1, kLargestValue};
   if (!problem.masked()) return;
   // Every query sees its one key.
   plan.inputs[3].pattern = single ? Pattern{PatternKind::kOnes, 0, 0} : KeyMask(problem.causal);

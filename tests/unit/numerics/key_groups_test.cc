@@ -64,6 +64,26 @@ TEST(KeyGroups, AllGroupsAreChosenWhereThereAreQueriesForThem) {
   }
 }
 
+// A softmax over blocks that forgets a block without a visible key gives NaN.
+TEST(KeyGroups, TheMaskHidesWholeBlocks) {
+  constexpr std::int64_t kKeys = 1024;
+  for (const bool causal : {false, true}) {
+    const KeyGroups groups(kKeys, kKeys, causal);
+    for (std::int64_t size = 16; size <= 256; size *= 2) {
+      int first = 0, later = 0;
+      for (std::int64_t query = 0; query < kKeys; ++query) {
+        for (std::int64_t at = 0; at + size < groups.Seen(query); at += size) {
+          bool kept = false;
+          for (std::int64_t j = at; j < at + size && !kept; ++j) kept = groups.Keeps(query, j);
+          (at == 0 ? first : later) += kept ? 0 : 1;
+        }
+      }
+      EXPECT_GT(first, 16) << size << (causal ? " causal" : "");
+      EXPECT_GT(later, 4) << size << (causal ? " causal" : "");
+    }
+  }
+}
+
 // A mask that is off by one key must show in many rows, in either direction.
 TEST(KeyGroups, CausalQueriesStandAtTheEndOfWhatTheySee) {
   constexpr std::int64_t kKeys = 1024;

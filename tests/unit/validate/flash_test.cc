@@ -1,5 +1,6 @@
 // Right kernels as GPUs compute them: online softmax by tiles, exponents of fused
-// multiply-adds, approximate reciprocals. No probe and no identity accuses them.
+// multiply-adds, approximate reciprocals. No probe and no identity accuses them. And kernels of the
+// same kind with one defect, which a probe finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,19 +21,32 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kTile = 32;
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// What a kernel does wrong. The defaults are right.
+struct Defect {
+  float last_key = 1;       // what the weight of each query's last key is multiplied by
+  float hidden = -kInf;     // what is added to scores that causality or the mask hides
+  float first_max = -kInf;  // where the running maximum begins
+  float least_weight = 0;   // weights below it are dropped
+  bool knows_empty = true;  // false: tiles without a visible key give NaN
+  DType read_through = DType::kF64;
+};
 
 class FlashKernel : public Kernel {
  public:
-  explicit FlashKernel(const Case& c, float last_key = 1)
-      : problem_(std::get<AttentionProblem>(c.problem)), in_(c.dtype), last_key_(last_key) {}
+  FlashKernel(const Case& c, const Defect& defect)
+      : problem_(std::get<AttentionProblem>(c.problem)), in_(c.dtype), defect_(defect) {}
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     std::vector<float> in[3];
     for (std::size_t t = 0; t < 3; ++t) {
       for (std::int64_t i = 0; i < inputs[t].count(); ++i) {
-        in[t].push_back(static_cast<float>(LoadDouble(in_, inputs[t].data, i)));
+        const double x = LoadDouble(in_, inputs[t].data, i);
+        in[t].push_back(static_cast<float>(Quantise(x, defect_.read_through)));
       }
     }
+    mask_ = problem_.masked() ? inputs[3].as<std::int8_t>() : nullptr;
     for (std::int64_t row = 0; row < problem_.heads * problem_.seq; ++row) {
       Row(in[0].data(), in[1].data(), in[2].data(), row, output);
     }
@@ -45,26 +59,30 @@ class FlashKernel : public Kernel {
     const std::int64_t dim = problem_.dim, keys = problem_.KvSeq();
     const std::int64_t head = row / problem_.seq, query = row % problem_.seq;
     const std::int64_t seen = problem_.causal ? query + 1 + keys - problem_.seq : keys;
-    const float factor = static_cast<float>(problem_.Scale(in_)) * 1.44269504f;
-    float m = -std::numeric_limits<float>::infinity(), l = 0;
+    const float scale = static_cast<float>(problem_.Scale(in_)), factor = scale * 1.44269504f;
+    float m = defect_.first_max / scale, l = 0;
     std::vector<float> o(static_cast<std::size_t>(dim), 0.0f);
-    for (std::int64_t first = 0; first < seen; first += kTile) {
-      const std::int64_t count = std::min(kTile, seen - first);
+    for (std::int64_t first = 0; first < keys; first += kTile) {
+      const std::int64_t count = std::min(kTile, keys - first);
       float s[kTile], before = m;
       for (std::int64_t j = 0; j < count; ++j) {
         s[j] = 0;
         for (std::int64_t d = 0; d < dim; ++d) {
           s[j] = std::fma(q[row * dim + d], k[(head * keys + first + j) * dim + d], s[j]);
         }
+        const bool hidden = first + j >= seen || (mask_ && mask_[query * keys + first + j] == 0);
+        if (hidden) s[j] += defect_.hidden / scale;
         m = std::max(m, s[j]);
       }
+      if (m == -kInf && defect_.knows_empty) continue;
       const float shift = m * factor;
       const float kept = std::exp2(std::fma(before, factor, -shift));
       l *= kept;
       for (float& x : o) x *= kept;
       for (std::int64_t j = 0; j < count; ++j) {
         float p = std::exp2(std::fma(s[j], factor, -shift));
-        if (first + j == seen - 1) p *= last_key_;
+        if (first + j == seen - 1) p *= defect_.last_key;
+        if (p < defect_.least_weight) p = 0;
         l += p;
         // As the second product takes it.
         const auto weight = static_cast<float>(Quantise(static_cast<double>(p), in_));
@@ -74,7 +92,7 @@ class FlashKernel : public Kernel {
         }
       }
     }
-    const float inverse = std::nextafter(1.0f / l, 0.0f);
+    const float inverse = l == 0 && m == -kInf ? 0.0f : std::nextafter(1.0f / l, 0.0f);
     for (std::int64_t d = 0; d < dim; ++d) {
       StoreBits(output.dtype, output.data, row * dim + d,
                 RoundToFormat(static_cast<double>(o[static_cast<std::size_t>(d)] * inverse),
@@ -84,21 +102,25 @@ class FlashKernel : public Kernel {
 
   const AttentionProblem problem_;
   const DType in_;
-  const float last_key_;  // what is made of the weight of each query's last key
+  const Defect defect_;
+  const std::int8_t* mask_ = nullptr;  // nullptr: none
 };
 
-template <bool kWrong>
+// Of the kernels that Make() makes, which has no argument of its own.
+Defect made_with;
+
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan&, Device&) {
-  return std::make_unique<FlashKernel>(c, kWrong ? 0.999f : 1.0f);
+  return std::make_unique<FlashKernel>(c, made_with);
 }
 
-CaseOutcome RunFlash(Case c, bool wrong = false) {
+CaseOutcome RunFlash(Case c, const Defect& defect = {}) {
+  made_with = defect;
   Registry registry;
   registry.Add(KernelEntry{.op = "attention",
                            .provider = "flash",
                            .backend = "cpu",
                            .dtypes = {c.dtype},
-                           .make = wrong ? Make<true> : Make<false>,
+                           .make = Make,
                            .version = {},
                            .unavailable_reason = {}});
   const std::unique_ptr<Device> device =
@@ -164,8 +186,53 @@ TEST(Flash, AThousandthOfOneWeightIsSeenInFp32) {
     if (!std::get<AttentionProblem>(c.problem).causal) continue;
     if (OutputType(c) != DType::kF32) continue;
     SCOPED_TRACE(DefaultName(c));
-    const CaseOutcome outcome = RunFlash(c, /*wrong=*/true);
+    const CaseOutcome outcome = RunFlash(c, {.last_key = 0.999f});
     EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+  }
+}
+
+struct Wrong {
+  std::string_view probe;
+  Defect defect;
+  DType dtype = DType::kBF16;
+  bool causal = true, masked = false;
+};
+
+// Random data of a small range show none of them.
+TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
+  std::vector<Wrong> all;
+  for (const DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
+    for (const float added : {-20.0f, -100.0f, -1e4f}) {
+      all.push_back({"far-below-0", {.hidden = added}, t});
+      all.push_back({"far-below-0", {.hidden = added}, t, false, true});
+    }
+    for (const float first : {0.0f, -1e3f, -1e4f}) {
+      all.push_back({"far-below-0", {.first_max = first}, t, false});
+    }
+    all.push_back({"key-groups", {.knows_empty = false}, t, false, true});
+    all.push_back({"key-groups", {.knows_empty = false}, t, true, true});
+  }
+  for (const DType t : {DType::kBF16, DType::kF32}) {
+    for (const float least : {1e-6f, 1e-4f, 1e-3f}) {
+      all.push_back({"small-weights", {.least_weight = least}, t, false});
+    }
+  }
+  for (const char* probe : {"far-below-0", "key-groups", "exact-significand-v"}) {
+    all.push_back({probe, {.read_through = DType::kF16}});
+  }
+  for (const Wrong& wrong : all) {
+    Case c;
+    AttentionProblem p{.heads = 1, .seq = 150, .dim = 64, .causal = wrong.causal};
+    p.mask_density = wrong.masked ? 0.5 : 0;
+    c.problem = p;
+    c.dtype = wrong.dtype;
+    for (const bool right : {true, false}) {
+      const CaseOutcome outcome = RunFlash(c, right ? Defect{} : wrong.defect);
+      const ProbeOutcome* probe = Find(outcome, wrong.probe);
+      ASSERT_NE(probe, nullptr);
+      EXPECT_EQ(probe->verdict, right ? Verdict::kPassed : Verdict::kFailed)
+          << wrong.probe << " " << DefaultName(c) << ": " << Describe(outcome);
+    }
   }
 }
 

@@ -197,6 +197,7 @@ TEST_F(ProbesTest, RightAttentionsPass) {
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[1], t, DType::kF32);
   EXPECT_GT(passed_["key-groups"], 50);
   EXPECT_GT(passed_["far-below-0"], 50);
+  EXPECT_GT(passed_["small-weights"], 20);
   EXPECT_GT(passed_["exact-significand-v"], 40);
   EXPECT_GT(passed_["last-row"], 20);
   EXPECT_GT(passed_["first-row"], 10);
