@@ -124,13 +124,21 @@ constexpr double kLargestProduct = 0x1p120;
 // The largest power of two of a format.
 double LargestPower(const FormatInfo& f) { return std::exp2(std::floor(std::log2(f.max_finite))); }
 
+// The least number from x on that three bits hold: at most a quarter more.
+double FewBitsFrom(double x) {
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  return std::ldexp(std::ceil(8 * fraction) / 8, exponent);
+}
+
 std::string OneHot(double value) { return ToString({PatternKind::kOneHot, value, 0}); }
 
 // Every query reads one column of K, so its scores are single products, which no order of sums
 // changes. They lie so far apart that one key mostly has all the weight, and that a hidden key
 // often scores thousands more than it.
 KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
-  constexpr double kFar = 1e5, kMostSpread = 1024;
+  // Farther below 0, an output of 0 is within the bound.
+  constexpr double kFar = 12000, kMostSpread = 1024;
   KernelProbe probe{"far-below-0", {}};
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
@@ -138,8 +146,7 @@ KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
   const double least = f.max_finite > 0x1p100 ? 0x1p17 : 16;
   const double spread = std::min(static_cast<double>(p.KvSeq() + 1), kMostSpread);
   const double most = std::floor(std::min(least * spread, f.max_finite));
-  const double wanted = std::exp2(std::ceil(std::log2(kFar / (least * std::abs(scale)))));
-  const double query = std::min(wanted, LargestPower(f));
+  const double query = std::min(FewBitsFrom(kFar / (least * std::abs(scale))), LargestPower(f));
   const bool held = query >= f.min_normal && query * most <= kLargestProduct && least < most;
   if (!held || !(query * least * std::abs(scale) >= GapOf(c.dtype))) {
     probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-GapOf(c.dtype)),
@@ -163,10 +170,7 @@ KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
   KernelProbe probe{"small-weights", {}};
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
-  // Up to a quarter more than the step, so that few bits hold it.
-  int exponent = 0;
-  const double fraction = std::frexp(kStep / std::abs(scale), &exponent);
-  const double query = std::ldexp(std::ceil(8 * fraction) / 8, exponent);
+  const double query = FewBitsFrom(kStep / std::abs(scale));
   if (!(query >= f.min_normal && 64 * query <= std::min(f.max_finite, kLargestProduct))) {
     probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-kStep),
                         " under a scale of ", Shortest(scale));

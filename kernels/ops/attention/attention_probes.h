@@ -25,7 +25,11 @@ namespace assay {
 // The significand probe: each query's weight is 1 for one key and 0 for all others, and V uses
 // every bit of its significands. The output is a row of V, bit by bit.
 //
-// far-below-0: all scores are one number, so far below 0 that exp of it is 0. Judged by the bound.
+// far-below-0: all scores are so far below 0 that exp of them is 0, and so far apart that a hidden
+// key takes all the weight if a mask only subtracts 10,000 from its score. Judged by the bound.
+//
+// small-weights: weights fall from 1 to 1e-18 or less, and each size shows in elements of its own.
+// A weight that a kernel drops or changes by more than a sixteenth fails.
 //
 // The probes, and the identity that the last causal rows see what rows without causality
 // do.
