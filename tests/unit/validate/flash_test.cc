@@ -8,7 +8,9 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/numerics/convert.h"
@@ -220,19 +222,20 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
   for (const char* probe : {"far-below-0", "key-groups", "exact-significand-v"}) {
     all.push_back({probe, {.read_through = DType::kF16}});
   }
+  std::set<std::string> right;  // cases that the right kernel has run
   for (const Wrong& wrong : all) {
     Case c;
-    AttentionProblem p{.heads = 1, .seq = 150, .dim = 64, .causal = wrong.causal};
+    AttentionProblem p{.heads = 1, .seq = 150, .dim = 32, .causal = wrong.causal};
     p.mask_density = wrong.masked ? 0.5 : 0;
     c.problem = p;
     c.dtype = wrong.dtype;
-    for (const bool right : {true, false}) {
-      const CaseOutcome outcome = RunFlash(c, right ? Defect{} : wrong.defect);
-      const ProbeOutcome* probe = Find(outcome, wrong.probe);
-      ASSERT_NE(probe, nullptr);
-      EXPECT_EQ(probe->verdict, right ? Verdict::kPassed : Verdict::kFailed)
-          << wrong.probe << " " << DefaultName(c) << ": " << Describe(outcome);
-    }
+    SCOPED_TRACE(Cat(wrong.probe, " of ", DefaultName(c)));
+    const CaseOutcome outcome = RunFlash(c, wrong.defect);
+    const ProbeOutcome* probe = Find(outcome, wrong.probe);
+    ASSERT_NE(probe, nullptr);
+    EXPECT_EQ(probe->verdict, Verdict::kFailed) << Describe(outcome);
+    if (!right.insert(DefaultName(c)).second) continue;
+    EXPECT_EQ(RunFlash(c).verdict, Verdict::kPassed);
   }
 }
 
