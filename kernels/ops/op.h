@@ -110,6 +110,9 @@ struct OpTraits {
   // What is right only the caller knows: a kernel of the caller's is the reference, and only
   // kernels of users compute the operator (kernels/ops/own_reference.h).
   bool own_reference = false;
+  // A transform of the operands divides, as Winograd's and Fourier's do, so that it rounds whole
+  // numbers as well. Strassen's adds and subtracts.
+  bool transforms_divide = false;
 };
 
 class Op {
