@@ -176,9 +176,6 @@ class Conv final : public Op {
 
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
     ResidualModel model = ProductResiduals(c, plan);
-    // A kernel may have chosen Winograd's F(4x4), whose errors are 5 times those of plain sums.
-    model.largest_rms = 8;
-    model.largest_z = 128;
     AllowDeclaredOperands(plan, AccumulatorRoundoff(c.dtype), model);
     return model;
   }

@@ -144,5 +144,28 @@ TEST(ConvReference, InfiniteWeightsMakeNoNanOutOfPadding) {
   ExpectFastIsPlain(c, infinite);
 }
 
+TEST(ConvDeclared, OnlyADeclaredTransformHasMoreRoom) {
+  const auto factor = [](std::int64_t channels, double operands) {
+    ConvProblem p = Problem2d();
+    p.channels = channels;
+    Case c;
+    c.problem = p;
+    c.dtype = DType::kF32;
+    Plan plan = PlanOf(c);
+    plan.operand_roundoff = operands;
+    Accumulator accumulator = AccumulatorOf(DType::kF32);
+    accumulator.operands = operands;
+    ConvOp().HoldTo(c, accumulator, plan);
+    const double rms = ConvOp().Residuals(c, plan).largest_rms;
+    EXPECT_EQ(rms > 2, operands > 0) << rms;
+    return ProbableFactor(p.channels * 6, plan.accumulator) -
+           ProbableFactor(p.channels * 6, AccumulatorOf(DType::kF32));
+  };
+  EXPECT_EQ(factor(1, 0), 0);
+  EXPECT_NEAR(factor(1, 0x1p-22), 0x1p-21, 1e-12) << "a split errs by itself";
+  EXPECT_NEAR(factor(1, 0x1p-16), 7 * 0x1p-15, 1e-12) << "6 products";
+  EXPECT_NEAR(factor(600, 0x1p-16), 1.01 * 0x1p-15, 1e-12);
+}
+
 }  // namespace
 }  // namespace assay
