@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/text/cat.h"
@@ -234,11 +233,11 @@ absl::StatusOr<std::string> LineRecompute::RecheckOnHost(const HostInputs& input
                                 device_allowance <= kAllowanceSlack * allowance[k] + 1e-300
                           : !std::isfinite(device_value);
     if (same) continue;
-    return absl::StrFormat(
-        "host and device disagree at %s: the device's reference is %.17g with allowance %.3g, the "
-        "host's %.17g with %.3g",
-        Coordinates(at[k].first, plan_.output.dims), device_value, device_allowance, value[k],
-        allowance[k]);
+    const auto [of_device, of_host] = ToldApart(device_value, value[k]);
+    return Cat("host and device disagree at ", Coordinates(at[k].first, plan_.output.dims),
+               ": the device's reference is ", of_device, " with allowance ",
+               Digits(device_allowance, 3), ", the host's ", of_host, " with ",
+               Digits(allowance[k], 3));
   }
   return std::string();
 }

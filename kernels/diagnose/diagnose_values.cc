@@ -76,8 +76,8 @@ std::optional<Reading> ConstantOutput(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->constant || s.anatomy->samples.empty()) {
     return std::nullopt;
   }
-  return Reading{absl::StrFormat("every element is %.6g: one value is stored everywhere",
-                                 s.anatomy->samples.front().actual),
+  return Reading{Cat("every element is ", s.anatomy->samples.front().actual,
+                     ": one value is stored everywhere"),
                  "look at the index of what is stored, and at what each thread loads"};
 }
 

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "kernels/judge/pieces.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
@@ -154,11 +153,12 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
   if (!plan.exact) CountUnproven(value, allowance_here, result);
   if (findings->disagreements == 0) return result;
   const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
-  result.fault = absl::StrFormat(
-      "host and device disagree at %s: %s %.17g, the host's reference %.17g ± %.3g",
-      Coordinates(first.index, plan.output.dims), WhatIsWrong(findings->what), findings->got,
-      first.value,
-      findings->what == Disagreement::kReference ? first.reference_bound : first.bound);
+  const auto [device_value, host_value] = ToldApart(findings->got, first.value);
+  const double bound =
+      findings->what == Disagreement::kReference ? first.reference_bound : first.bound;
+  result.fault = Cat("host and device disagree at ", Coordinates(first.index, plan.output.dims),
+                     ": ", WhatIsWrong(findings->what), " ", device_value,
+                     ", the host's reference ", host_value, " ± ", Digits(bound, 3));
   if (findings->disagreements > 1) {
     result.fault += Cat(" (", findings->disagreements, " of ", n, " sampled elements)");
   }

@@ -50,15 +50,16 @@ std::optional<Bias> MeasureBias(const CompareResult& r) {
 
 std::string Element(const ElementSample& s, const Plan& plan) {
   const int digits = std::max(1, Info(plan.output.dtype).storage_bits / 4);
+  const auto [actual, expected] = ToldApart(s.actual, s.expected);
   if (s.actual_bits == s.expected_bits && s.actual != s.expected) {
     // Only a tolerance below the format's own rounding tells them apart.
-    return absl::StrFormat("%s got %.9g (0x%0*x), which is what the expected %.9g ± %.3g rounds to",
-                           Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
-                           s.expected, s.bound);
+    return absl::StrFormat("%s got %s (0x%0*x), which is what the expected %s ± %s rounds to",
+                           Coordinates(s.index, plan.output.dims), actual, digits, s.actual_bits,
+                           expected, Digits(s.bound, 3));
   }
-  return absl::StrFormat("%s got %.6g (0x%0*x), expected %.6g (0x%0*x) ± %.3g",
-                         Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
-                         s.expected, digits, s.expected_bits, s.bound);
+  return absl::StrFormat("%s got %s (0x%0*x), expected %s (0x%0*x) ± %s",
+                         Coordinates(s.index, plan.output.dims), actual, digits, s.actual_bits,
+                         expected, digits, s.expected_bits, Digits(s.bound, 3));
 }
 
 // "12.3 %", and "0.042 %" of what would round to nothing.

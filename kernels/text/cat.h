@@ -8,8 +8,27 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace assay {
+
+// The value with so many significant digits at most. A NaN is "nan", whatever its sign.
+inline std::string Digits(double value, int digits) {
+  if (value != value) return "nan";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
+// Two values with as many digits as tell them apart, and six at least.
+inline std::pair<std::string, std::string> ToldApart(double a, double b) {
+  constexpr int kLeast = 6, kMost = 17;
+  for (int digits = kLeast;; ++digits) {
+    std::pair<std::string, std::string> texts(Digits(a, digits), Digits(b, digits));
+    if (texts.first != texts.second || digits == kMost) return texts;
+  }
+}
+
 namespace internal {
 
 template <class T>
@@ -21,9 +40,7 @@ void AppendPart(std::string& out, const T& part) {
   } else if constexpr (std::is_integral_v<T>) {
     out += std::to_string(part);
   } else if constexpr (std::is_floating_point_v<T>) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%g", static_cast<double>(part));
-    out += digits;
+    out += Digits(static_cast<double>(part), 6);
   } else {
     out.append(part.data(), part.size());  // string views of other libraries
   }
@@ -46,8 +63,9 @@ void Append(std::string* out, const Parts&... parts) {
   (internal::AppendPart(*out, parts), ...);
 }
 
-// The shortest decimal that reads back as the same double.
+// The shortest decimal that reads back as the same double. A NaN is "nan", whatever its sign.
 inline std::string Shortest(double value) {
+  if (value != value) return "nan";
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   return std::string(digits, end);

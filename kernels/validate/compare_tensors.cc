@@ -472,12 +472,14 @@ class Comparing final : public TensorComparison {
     if (!r.ok()) return r.status();
     if (r->mismatches == 0) return absl::OkStatus();
     const ElementSample& s = r->samples.front();
+    const auto [expected, computed] = ToldApart(s.actual, s.expected);
     Add(outcome_.verdict == Verdict::kPassed ? Verdict::kInconclusive : outcome_.verdict,
         Reason::kSuspect,
         absl::StrFormat("EXPECTED is not what the operands give: %s of its %s elements are beyond "
-                        "their proven bound, first %s is %.6g, computed %.6g ± %.3g",
+                        "their proven bound, first %s is %s, computed %s ± %s",
                         Grouped(r->mismatches), Grouped(r->count),
-                        Coordinates(s.index, plan().output.dims), s.actual, s.expected, s.bound));
+                        Coordinates(s.index, plan().output.dims), expected, computed,
+                        Digits(s.bound, 3)));
     return absl::OkStatus();
   }
 

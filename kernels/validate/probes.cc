@@ -24,9 +24,10 @@ std::string Hex128(const std::uint64_t (&words)[2]) {
 
 std::string Shown(const ElementSample& s, const Plan& plan) {
   const int digits = std::max(1, Info(plan.output.dtype).storage_bits / 4);
-  return absl::StrFormat("%s got %.6g (0x%0*x), expected %.6g (0x%0*x)",
-                         Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
-                         s.expected, digits, s.expected_bits);
+  const auto [actual, expected] = ToldApart(s.actual, s.expected);
+  return absl::StrFormat("%s got %s (0x%0*x), expected %s (0x%0*x)",
+                         Coordinates(s.index, plan.output.dims), actual, digits, s.actual_bits,
+                         expected, digits, s.expected_bits);
 }
 
 constexpr std::string_view kDeclareIt =
@@ -41,16 +42,31 @@ constexpr double kOfWhole = 0.25;
 // beside any other result. No mistake is so small: it moves a whole number by 1.
 constexpr double kOfDouble = 0x1p-40;
 
+// f - 1, if all results are f times what they should be. Then the correlation of errors and results
+// is near 1; its square is 0.97 in fp32 if f is 1 + 2^-23. If bits are cut off, it is 0.73.
+std::optional<double> CommonFactor(const CompareResult& r) {
+  constexpr double kParallel = 0.95;
+  constexpr std::int64_t kLeast = 64;  // fewer results may agree by chance
+  if (r.finite_pairs < kLeast) return {};
+  const double along = r.dot - r.sum_squared_expected;
+  if (!(along * along >= kParallel * r.sum_squared_error * r.sum_squared_expected)) return {};
+  return along / r.sum_squared_expected;
+}
+
 // What is known of a significand that did not come through, from the largest relative error: an
 // error of 2^-11 leaves 11 bits. Nothing if the first bits are wrong already, which rounding does
 // not do.
-std::string BitsRight(double relative_error, const Plan& plan, int operand) {
+std::string BitsRight(const CompareResult& r, const Plan& plan, int operand) {
   constexpr double kLargest = 0.25;
-  if (!(relative_error > 0 && relative_error <= kLargest)) return "";
-  const double bits = -std::log2(relative_error);
-  const int whole = static_cast<int>(bits);
-  return Cat(", relative error up to 2^-", whole, ": ", whole, " bits of ",
-             plan.inputs[static_cast<std::size_t>(operand)].name, "'s significand come through");
+  if (!(r.max_rel_error > 0 && r.max_rel_error <= kLargest)) return "";
+  const int whole = static_cast<int>(-std::log2(r.max_rel_error));
+  const std::string error = Cat(", relative error up to 2^-", whole, ": ");
+  if (const std::optional<double> factor = CommonFactor(r)) {
+    return Cat(error, "all are too ", *factor > 0 ? "large" : "small", " by a factor of 1 ",
+               *factor > 0 ? '+' : '-', " ", Digits(std::abs(*factor), 3));
+  }
+  return Cat(error, whole, " bits of ", plan.inputs[static_cast<std::size_t>(operand)].name,
+             "'s significand come through");
 }
 
 class Prober {
@@ -300,10 +316,10 @@ class Prober {
                plan.exact ? " elements are not the exact result"
                           : " elements are beyond their bound",
                operand >= 0 && plan.exact && !Info(plan.output.dtype).is_integer
-                   ? BitsRight(r.max_rel_error, plan, operand)
+                   ? BitsRight(r, plan, operand)
                    : "",
                "; first ", Shown(sample, plan),
-               r.class_mismatches > 0 ? "" : ByDesign(probe.data, plan, r.max_rel_error)),
+               r.class_mismatches > 0 ? "" : ByDesign(probe.data, plan, r)),
            outcome);
     }
     CheckDigest(r, outcome);
@@ -311,11 +327,20 @@ class Prober {
   }
 
   // What a caller may declare, if that could allow the error.
-  std::string ByDesign(const Case& probe, const Plan& plan, double relative_error) const {
-    const double most = s_.op.traits().most_operand_roundoff * plan.accumulator_roundoff;
-    const bool could = relative_error <= most && plan.operand_roundoff < most;
-    if (probe.significand < 0 || IsOurs() || !could) return "";
-    return Cat(kDeclareIt, Shortest(most));
+  std::string ByDesign(const Case& probe, const Plan& plan, const CompareResult& r) const {
+    const OpTraits traits = s_.op.traits();
+    const double most = traits.most_operand_roundoff * plan.accumulator_roundoff;
+    if (IsOurs() || !plan.exact || plan.operand_roundoff >= most) return "";
+    const double rounding = Info(plan.output.dtype).unit_roundoff * r.max_abs_expected;
+    bool could = false;
+    if (probe.significand < 0) {
+      could = traits.transforms_divide && r.max_abs_error <= kOfWhole + rounding;
+    } else if (traits.most_operand_roundoff > kSplitRoundoff) {
+      could = r.max_abs_error <= 2 * most * r.max_abs_expected + rounding;
+    } else {
+      could = r.max_rel_error <= most;
+    }
+    return could ? Cat(kDeclareIt, Shortest(most)) : "";
   }
 
   void CheckDigest(const CompareResult& r, ProbeOutcome& outcome) {
@@ -346,12 +371,12 @@ class Prober {
     if (outcome.count == 0) Skip(outcome, "no element is finite and far from overflow");
     if (outcome.mismatches > 0) {
       const std::int64_t index = probe.same_elements[static_cast<std::size_t>(held->first)];
+      const auto [actual, kept] = ToldApart(held->actual, held->kept.value);
       Fail(Reason::kBound,
            Cat(Grouped(outcome.mismatches), " of ", Grouped(outcome.count),
                " elements differ from the case's own output; first ",
-               Coordinates(index, s_.plan.output.dims), " is ", Shortest(held->actual),
-               ", the case's own output ", Shortest(held->kept.value), " ± ",
-               Shortest(held->kept.bound)),
+               Coordinates(index, s_.plan.output.dims), " is ", actual, ", the case's own output ",
+               kept, " ± ", Digits(held->kept.bound, 3)),
            outcome);
     }
     return std::nullopt;

@@ -53,16 +53,18 @@ std::string BlockText(const Deviation& deviation) {
 
 std::string Text(const Deviation& deviation, const Plan& plan) {
   const DType dtype = plan.output.dtype;
-  const auto value = [dtype](std::uint64_t bits) {
+  const auto value = [dtype](const std::string& text, std::uint64_t bits) {
     const int digits = std::max(1, Info(dtype).storage_bits / 4);
-    return absl::StrFormat("%.6g (0x%0*x)", ToDouble(dtype, bits), digits, bits);
+    return absl::StrFormat("%s (0x%0*x)", text, digits, bits);
   };
+  const auto [is, was] =
+      ToldApart(ToDouble(dtype, deviation.deviating_bits), ToDouble(dtype, deviation.first_bits));
   const bool one = deviation.elements == 1;
   return Cat("launch ", Grouped(deviation.launch), " differs from the first in ",
              one ? "1 element, " : Cat(Grouped(deviation.elements), " elements, all in "),
              one ? "" : Cat(BlockText(deviation), ", the first "),
-             Coordinates(deviation.first, plan.output.dims), ": ", value(deviation.deviating_bits),
-             " instead of ", value(deviation.first_bits));
+             Coordinates(deviation.first, plan.output.dims), ": ",
+             value(is, deviation.deviating_bits), " instead of ", value(was, deviation.first_bits));
 }
 
 absl::StatusOr<std::optional<Deviation>> Locate(Device& device, const TensorView& kept,

@@ -24,7 +24,7 @@ void Note(Identity& identity, std::int64_t& first, std::int64_t at, std::string 
 }  // namespace
 
 std::string RowSumMessage(std::int64_t row, double sum, double bound) {
-  return Cat("row ", row, " sums to ", Shortest(sum), ", not to 1 ± ", Shortest(bound));
+  return Cat("row ", row, " sums to ", ToldApart(sum, 1).first, ", not to 1 ± ", Digits(bound, 3));
 }
 
 std::string RangeMessage(std::int64_t row, std::int64_t col, double y) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -645,6 +646,11 @@ TEST_F(Limits, TheWorstElementIsNamedIfThereIsOne) {
                    .actual_bits = 0x3e00,
                    .expected_bits = 0x4000};
   EXPECT_THAT(Message(), HasSubstr("; worst [0,0,0] got 1.5 (0x3e00), expected 2 (0x4000) ± 0.25"));
+  result_.worst.expected = 1.5000001;
+  EXPECT_THAT(Message(), HasSubstr("got 1.5 (0x3e00), expected 1.5000001 (0x4000) ± 0.25"))
+      << "as many digits as tell them apart";
+  result_.worst.actual = std::bit_cast<double>(0xfff8000000000000);
+  EXPECT_THAT(Message(), HasSubstr("got nan (")) << "whatever its sign";
   // Only a tolerance below the format's own rounding tells these apart.
   result_.worst.actual_bits = result_.worst.expected_bits = 0x4000;
   result_.worst.actual = 2;

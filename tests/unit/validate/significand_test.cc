@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/conv/conv_probes.h"
 #include "kernels/ops/conv/conv_reference.h"
@@ -36,6 +37,7 @@ struct Loss {
   double error = 0;
   double leak = 0;
   double declared = 0;
+  bool callers = false;  // a kernel of the caller's, who may declare
 };
 Loss loss;  // a factory is a plain function
 
@@ -52,6 +54,7 @@ class Lossy : public Kernel {
     return status;
   }
   double operand_roundoff() const override { return loss.declared; }
+  bool trusted() const override { return !loss.callers; }
   std::string implementation() const override { return "split in three"; }
 
   static absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan,
@@ -127,7 +130,7 @@ TEST_F(SignificandTest, TheMessageSaysWhichOperandKeepsHowManyBits) {
       {"gemm", "two-bf16", "exact-significand-b", "17 bits of b's significand come through"},
       {"gemm", "output-through-fp16", "exact-significand-a", "11 bits of a's"},
       {"gemm", "output-through-bf16", "exact-significand-b", "8 bits of b's"},
-      {"gemm", "gain", "exact-significand-b", "relative error up to 2^-19"},
+      {"gemm", "gain", "exact-significand-b", "2^-19: all are too large by a factor of 1 + "},
       {"conv", "tf32-input", "exact-significand-x", "11 bits of x's"},
       {"conv", "tf32-weights", "exact-significand-w", "11 bits of w's"},
       {"conv", "output-through-fp16", "exact-significand-w", "11 bits of w's"},
@@ -146,6 +149,23 @@ TEST_F(SignificandTest, TheMessageSaysWhichOperandKeepsHowManyBits) {
     EXPECT_THAT(probe->message, HasSubstr(w.message)) << text;
     EXPECT_GT(probe->mismatches, 0) << text;
   }
+}
+
+TEST_F(SignificandTest, TheMessageNamesWhatACallerMayDeclare) {
+  const auto names = [&](const Problem& p, const Loss& how, std::string_view probe) {
+    const CaseOutcome outcome = RunLossy(p, how);
+    EXPECT_EQ(FindProbe(outcome, probe)->verdict, Verdict::kFailed) << Describe(outcome);
+    return absl::StrContains(FindProbe(outcome, probe)->message, "operand_roundoff, at most");
+  };
+  const Problem product = GemmProblem{.m = 32, .n = 32, .k = 72}, conv = SmallConv();
+  for (const char* probe : {"exact-sparse", "exact-integers", "exact-significand-x"}) {
+    EXPECT_TRUE(names(conv, {.leak = 0x1p-13, .callers = true}, probe)) << probe;
+    EXPECT_FALSE(names(conv, {.leak = 0x1p-13}, probe)) << "a kernel of Assay's declares it itself";
+    EXPECT_FALSE(names(conv, {.leak = 1, .callers = true}, probe)) << probe;
+  }
+  EXPECT_TRUE(names(product, {.leak = 0x1p-18, .callers = true}, "exact-significand-a"));
+  EXPECT_FALSE(names(product, {.leak = 0x1p-10, .callers = true}, "exact-significand-a"));
+  EXPECT_FALSE(names(product, {.leak = 0x1p-18, .callers = true}, "exact-sparse"));
 }
 
 TEST_F(SignificandTest, AnOperandThatKeepsItsBitsIsNotBlamed) {
@@ -187,7 +207,8 @@ TEST_F(SignificandTest, ADeclaredSplitIsAllowedAndShownAndNoMore) {
   const GemmProblem p{.m = 32, .n = 32, .k = 4096};
   const CaseOutcome silent = RunLossy(p, {.error = 0x1p-22});
   EXPECT_EQ(silent.verdict, Verdict::kFailed) << Describe(silent);
-  EXPECT_THAT(FindProbe(silent, "exact-significand-a")->message, HasSubstr("21 bits of a's"));
+  EXPECT_THAT(FindProbe(silent, "exact-significand-a")->message,
+              HasSubstr("all are too large by a factor of 1 + 2.4"));
 
   const auto verdict = [&](const Loss& how, std::string_view probe = "exact-significand-b") {
     return FindProbe(RunLossy(p, how), probe)->verdict;
