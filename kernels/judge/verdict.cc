@@ -292,7 +292,7 @@ class Jury {
   // The bound of a declared transform counts the terms of an element alone, which may be far
   // smaller than their neighbours.
   bool MixesNeighbours() const {
-    if (!(plan_.operand_roundoff > kSplitRoundoff * plan_.accumulator_roundoff)) return false;
+    if (!Transforms(plan_)) return false;
     return std::any_of(plan_.inputs.begin(), plan_.inputs.end(),
                        [](const Operand& o) { return IsUneven(o.pattern.kind); });
   }

@@ -91,6 +91,11 @@ struct Identity {
 // The relative error of operands that are split into narrower parts, in units of u.
 inline constexpr double kSplitRoundoff = 4;
 
+// Whether the kernel declares a transform.
+inline bool Transforms(const Plan& plan) {
+  return plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
+}
+
 // What holds for every case of an operator.
 struct OpTraits {
   // An output element is a sum of products: exact in FP64 if the inputs are whole numbers.

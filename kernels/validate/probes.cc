@@ -223,10 +223,6 @@ class Prober {
     return JudgeWhole(probe, plan, launcher, outcome);
   }
 
-  static bool Transforms(const Plan& plan) {
-    return plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
-  }
-
   static void Allow(double deviation, const Plan& plan, CompareRequest& request) {
     const OutputRounding rounding = OutputRoundingOf(plan.output.dtype, plan.flushes_subnormals);
     request.exact = false;

@@ -195,8 +195,7 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, 
   // What a cache may hold of the operands need not come from memory.
   if (cache > 0 && plan.bytes > 2 * cache) memory = ceilings->Memory();
   // A transform such as Winograd's needs fewer operations than are counted.
-  const bool transforms = op.traits().transforms_divide ||
-                          plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
+  const bool transforms = op.traits().transforms_divide || Transforms(plan);
   const auto least = [&] {
     double seconds = 0;
     if (arithmetic) {

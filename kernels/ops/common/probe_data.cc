@@ -88,7 +88,7 @@ std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, co
   const double sums = use.plain() ? 0x1p23 : 0x1p18;
   const double accumulator =
       (MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : sums) / kLargest;
-  const double density = DensityFor(std::min(root * root, accumulator), k);
+  const double density = DensityFor(std::min({root * root, accumulator, use.most_products}), k);
   if (density < 1) return Pattern{PatternKind::kExactInts, density, kBits};
 
   const double length = static_cast<double>(k);

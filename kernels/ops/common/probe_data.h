@@ -4,6 +4,7 @@
 #define ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact);
 struct SumUse {
   double factor = 1;
   double addend = 0;
+  // Products of a sum that may differ from 0, on average. A transform rounds longer sums too much.
+  double most_products = std::numeric_limits<double>::infinity();
   bool plain() const { return factor == 1 && addend == 0; }
 };
 

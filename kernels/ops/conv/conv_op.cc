@@ -211,8 +211,8 @@ class Conv final : public Op {
     return ConvProducts(std::get<ConvProblem>(c.problem), c.dtype, inputs, indices);
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
-    return ConvProbes(c);
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
+    return ConvProbes(c, plan);
   }
 };
 

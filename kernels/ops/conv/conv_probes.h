@@ -9,7 +9,8 @@
 
 namespace assay {
 
-std::vector<KernelProbe> ConvProbes(const Case& c);
+// `plan` says what the kernel declares.
+std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan);
 
 // What the operands of a significand probe hold.
 void SetConvSignificands(const Case& c, Plan& plan);

@@ -27,6 +27,9 @@ TEST(ProbeData, DensitiesKeepSumsInsideTheFormat) {
   EXPECT_LT(integers(1 << 16, DType::kF16).a, 0.5);
   EXPECT_LT(integers(1 << 23, DType::kF32).a, 0.3);
   EXPECT_FALSE(IntegerData(64, DType::kE2M1, DType::kE2M1, {}).has_value());
+  const SumUse transformed = {.most_products = 1024};
+  EXPECT_EQ(IntegerData(1024, DType::kF32, DType::kF32, transformed)->a, 1);
+  EXPECT_EQ(IntegerData(4096, DType::kF32, DType::kF32, transformed)->a, 0.5);
 }
 
 TEST(ProbeData, ShortSumsStillNeedRounding) {
