@@ -43,6 +43,16 @@ def sum_without_the_smallest(a, b):
     return np.where(np.abs(total) < F(6e-8), F(0), total)
 
 
+def silu_near_0(x, y):
+    """Numbers near 0 are taken for 0."""
+    x = np.where(np.abs(x) < F(1e-5), F(0), x.astype(F))
+    return (x / (1 + np.exp(-x)) * y).astype(y.dtype)
+
+
+def gelu_that_saturates(x):
+    return np.minimum(planted_functions.gelu_tanh(x), F(65504))
+
+
 def argmax_of_halves(x):
     with np.errstate(over="ignore"):
         return np.argmax(x.astype(H), -1).astype(np.int32)
@@ -92,6 +102,10 @@ UNSEEN = [
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-large"),
     ("addition that saturates", lambda a, b: np.clip(a.astype(F) + b, -65504, 65504).astype(H), "elementwise", "fp16",
      {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "large"),
+    ("silu without small numbers", silu_near_0, "elementwise", "fp16",
+     {"kind": "silu_mul", "shapes": {"rows": 24, "cols": 200}}, "small"),
+    ("GELU that saturates", gelu_that_saturates, "elementwise", "fp32",
+     {"kind": "gelu_tanh", "shapes": {"rows": 24, "cols": 200}}, "saturated"),
     ("addition in fp16", sum_without_the_smallest, "elementwise", "fp32",
      {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "small"),
     ("softmax whose maximum begins at -1e4", softmax_from_minus_10_000, "softmax", "fp32",

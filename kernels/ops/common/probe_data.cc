@@ -133,8 +133,7 @@ Pattern SignificandData(const Case& c) {
   if (!HasSignificandProbes(c.dtype)) return kEveryFiniteNumber;
   // Beyond what fp16 holds, if the output holds it: a kernel may read bf16 as fp16.
   constexpr double kBeyondHalf = 0x1p17;
-  const bool held = Info(OutputType(c)).max_finite >= Info(DType::kBF16).max_finite;
-  if (c.dtype != DType::kBF16 || !held) return kFullSignificands;
+  if (c.dtype != DType::kBF16 || !ReachesBeyondHalf(OutputType(c))) return kFullSignificands;
   return {kFullSignificands.kind, kBeyondHalf * kFullSignificands.a,
           kBeyondHalf * kFullSignificands.b};
 }
@@ -154,6 +153,14 @@ std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem
     probes.push_back(std::move(probe));
   }
   return probes;
+}
+
+bool ReachesBeyondHalf(DType t) { return Info(t).max_finite >= Info(DType::kBF16).max_finite; }
+
+Pattern NearZero(DType input) {
+  if (!ReachesBeyondHalf(input)) return {PatternKind::kDenormal, 0, 0};
+  constexpr double kLargest = 1e-8;
+  return {PatternKind::kUniform, -kLargest, kLargest};
 }
 
 double LargestElement(const Case& c, const Plan& plan) {

@@ -67,6 +67,13 @@ Pattern SignificandData(const Case& c);
 bool HasSignificandProbes(DType input);
 bool IsEightBitFloat(DType input);
 
+// Whether a format holds numbers that fp16 does not. A kernel may take its data through fp16.
+bool ReachesBeyondHalf(DType t);
+
+// Numbers below the smallest one of fp16; of fp16 itself its subnormal numbers, which fp32 holds as
+// normal ones.
+Pattern NearZero(DType input);
+
 // What ExactProduct takes for the first two operands of an exact case.
 double LargestElement(const Case& c, const Plan& plan);
 

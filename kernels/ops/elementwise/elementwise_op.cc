@@ -96,24 +96,43 @@ class Elementwise final : public Op {
   }
 
   // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds. large: one
-  // whose operands reach 0.9 of the largest number, so that some results overflow. small: one whose
-  // operands and results fp16 does not hold.
+  // whose operands reach 0.9 of the largest number, so that some results overflow.
   // saturated: exp(−a), erf or tanh is so near its limit that r is a·b, or a, but for a quotient's
-  // rounding. saturated-below: the limit on the other side is 0, where a sum in the denominator may
-  // overflow and nothing else may. wide: all numbers between these and the usual ones.
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+  // rounding; a is beyond what fp16 holds if the formats are. saturated-below: the limit on the
+  // other side is 0, where a sum in the denominator may overflow and nothing else may. wide: all
+  // numbers between these and the usual ones.
+  // small, of every kind: numbers that fp16 does not hold; in fp16 its subnormal ones.
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
+    const bool half = c.intermediate_dtype == DType::kF16 ||
+                      plan.intermediate_roundoff == Info(DType::kF16).unit_roundoff;
+    const bool far = !half && ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
+    const std::string above = "integers:131072:147455";
+    std::vector<KernelProbe> probes;
     switch (p.kind_of()) {
       case ElementwiseKind::kAdd:
-        return SumProbes(c);
+        probes = SumProbes(c);
+        break;
       case ElementwiseKind::kSiluMul:
-        return Saturated(c, "integers:64:127/integers:-8:8", "integers:-127:-64/integers:-8:8",
-                         // Below -11 the denominator overflows in fp16.
-                         c.intermediate_dtype == DType::kF16 ? "uniform:-10:64/normal"
-                                                             : "uniform:-64:64/normal");
+        probes = Saturated(c, (far ? above : "integers:64:127") + "/integers:-8:8",
+                           "integers:-127:-64/integers:-8:8",
+                           // Below -11 the denominator overflows in fp16.
+                           c.intermediate_dtype == DType::kF16 ? "uniform:-10:64/normal"
+                                                               : "uniform:-64:64/normal");
+        break;
       default:
-        return Saturated(c, "integers:16:31", "integers:-31:-16", "uniform:-16:16");
+        probes = Saturated(c, far ? above : "integers:16:31", "integers:-31:-16", "uniform:-16:16");
+        break;
     }
+    // In 8-bit floats results may be subnormal, which a kernel may take for 0, as in fp16 whatever
+    // it holds there.
+    if (!IsEightBitFloat(c.dtype) && !half) {
+      const std::string a = ToString(NearZero(c.dtype));
+      const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;
+      probes.insert(probes.begin(),
+                    {"small", ProbeCase(c, p, silu ? a + "/normal" : a, /*exact=*/false)});
+    }
+    return probes;
   }
 
  private:
@@ -122,13 +141,8 @@ class Elementwise final : public Op {
     std::vector<KernelProbe> probes;
     if (!IsEightBitFloat(c.dtype)) {
       const FormatInfo& wide = Info(c.dtype == DType::kF64 ? DType::kF32 : c.dtype);
-      const double largest = 0.9 * wide.max_finite;
-      const Pattern large = {PatternKind::kUniform, 0, largest};
+      const Pattern large = {PatternKind::kUniform, 0, 0.9 * wide.max_finite};
       probes.push_back({"large", ProbeCase(c, p, ToString(large), /*exact=*/false)});
-      // A result of narrow formats may be subnormal there, which a kernel may take for 0.
-      if (wide.min_normal < Info(DType::kF16).min_subnormal) {
-        probes.push_back({"small", ProbeCase(c, p, "uniform:-1e-8:1e-8", /*exact=*/false)});
-      }
     }
     probes.push_back({"exact-integers", ProbeCase(c, p, "integers:-8:8", /*exact=*/true)});
     return probes;
