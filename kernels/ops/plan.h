@@ -55,6 +55,7 @@ struct Plan {
   // Sums so long (kVacuousFactor), or angles so large, that the bound is nearly as large as what it
   // bounds: being within it proves nothing.
   bool vacuous = false;
+  bool indices = false;  // elements are indices: 0 says as much as any other number
   // No product or sum inside a right kernel is larger, and no input; 0: not known. If it
   // is above the accumulator's range, a right kernel may overflow on its way to a result
   // that is finite.

@@ -132,7 +132,6 @@ bool IsEightBitFloat(DType input) {
 Pattern SignificandData(const Case& c) {
   if (!HasSignificandProbes(c.dtype)) return kEveryFiniteNumber;
   // Beyond what fp16 holds, if the output holds it: a kernel may read bf16 as fp16.
-  constexpr double kBeyondHalf = 0x1p17;
   if (c.dtype != DType::kBF16 || !ReachesBeyondHalf(OutputType(c))) return kFullSignificands;
   return {kFullSignificands.kind, kBeyondHalf * kFullSignificands.a,
           kBeyondHalf * kFullSignificands.b};
@@ -156,6 +155,11 @@ std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem
 }
 
 bool ReachesBeyondHalf(DType t) { return Info(t).max_finite >= Info(DType::kBF16).max_finite; }
+
+bool HoldsInHalf(const Case& c, const Plan& plan) {
+  return c.intermediate_dtype == DType::kF16 ||
+         plan.intermediate_roundoff == Info(DType::kF16).unit_roundoff;
+}
 
 Pattern NearZero(DType input) {
   if (!ReachesBeyondHalf(input)) return {PatternKind::kDenormal, 0, 0};

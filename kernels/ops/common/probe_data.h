@@ -69,6 +69,10 @@ bool IsEightBitFloat(DType input);
 
 // Whether a format holds numbers that fp16 does not. A kernel may take its data through fp16.
 bool ReachesBeyondHalf(DType t);
+// Such a number, a power of two.
+inline constexpr double kBeyondHalf = 0x1p17;
+// Whether a kernel declares that it holds intermediate results in fp16, which may overflow there.
+bool HoldsInHalf(const Case& c, const Plan& plan);
 
 // Numbers below the smallest one of fp16; of fp16 itself its subnormal numbers, which fp32 holds as
 // normal ones.

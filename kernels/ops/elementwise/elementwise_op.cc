@@ -104,8 +104,7 @@ class Elementwise final : public Op {
   // small, of every kind: numbers that fp16 does not hold; in fp16 its subnormal ones.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
-    const bool half = c.intermediate_dtype == DType::kF16 ||
-                      plan.intermediate_roundoff == Info(DType::kF16).unit_roundoff;
+    const bool half = HoldsInHalf(c, plan);
     const bool far = !half && ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
     const std::string above = "integers:131072:147455";
     std::vector<KernelProbe> probes;

@@ -22,7 +22,8 @@ constexpr std::int64_t kFewElements = std::int64_t{1} << 22;
 // 16-bit outputs are subnormal.
 constexpr double kLeastEps = 0x1p-80;
 constexpr double kMostEps = 0x1p20;
-// The last column, where the others are 0. Its square is beyond the range of fp16.
+// The last column, where the others are 0. Its square is beyond the range of fp16, and so is it
+// itself in formats that hold it.
 constexpr double kLastColumn = 4096;
 constexpr double kLastColumnOfNarrow = 192;  // the 8-bit formats hold it
 // A mean's significand that is no power of two, so that its square needs all of its digits.
@@ -94,7 +95,8 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c) {
     probes.push_back(std::move(probe));
   };
   // Whoever leaves the last column out of a sum has nothing to sum.
-  const double last = Info(c.dtype).storage_bits <= 8 ? kLastColumnOfNarrow : kLastColumn;
+  double last = Info(c.dtype).storage_bits <= 8 ? kLastColumnOfNarrow : kLastColumn;
+  if (ReachesBeyondHalf(c.dtype) && c.intermediate_dtype != DType::kF16) last = kBeyondHalf;
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
   add("small-variance", SmallVariance(p, c.dtype));

@@ -5,7 +5,7 @@
 //                   is 0, negative or far off; (x − μ)² loses nothing. Not for the RMS form,
 //                   whose mean is not subtracted.
 //   small-variance  x = s·normal, s² near eps/4: without eps the elements are √5 too large.
-//   last-column     x = 0 and 192 in the last column: a sum without it is 0.
+//   last-column     x = 0 and a large number in the last column: a sum without it is 0.
 //
 // A row of so large a mean is kept within E by every two-pass kernel, for E grows with
 // n·mean|x|·rstd as its rounding does.

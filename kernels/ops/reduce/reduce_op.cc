@@ -105,6 +105,7 @@ class Reduce final : public Op {
     plan.flops = static_cast<double>(plan.inputs[0].extents.count());
     plan.exact = c.exact || !sum || c.dtype == DType::kI8;
     plan.elementwise = !sum;
+    plan.indices = p.kind_of() == ReduceKind::kArgmax;
     if (sum) {
       plan.accumulations = s.length;
       plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);

@@ -145,7 +145,11 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
 }
 
 void SetReduceSignificands(bool in_rows, Plan& plan) {
-  plan.inputs[0].pattern = in_rows ? UnitRows(kFullSignificand) : UnitColumns(kFullSignificand);
+  const DType output = plan.output.dtype;
+  const bool held = ReachesBeyondHalf(plan.inputs[0].dtype) &&
+                    (Info(output).is_integer || ReachesBeyondHalf(output));
+  const double value = held ? kBeyondHalf * kFullSignificand : kFullSignificand;
+  plan.inputs[0].pattern = in_rows ? UnitRows(value) : UnitColumns(value);
 }
 
 }  // namespace assay

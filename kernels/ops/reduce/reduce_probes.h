@@ -37,7 +37,8 @@ namespace assay {
 // Those of the case's kind.
 std::vector<KernelProbe> ReduceProbes(const Case& c);
 
-// The data of exact-significand and each-element. `in_rows`: slices are rows of x, else columns.
+// The data of exact-significand and each-element: one element of a slice is not 0, and beyond what
+// fp16 holds if the formats are. `in_rows`: slices are rows of x, else columns.
 void SetReduceSignificands(bool in_rows, Plan& plan);
 
 }  // namespace assay

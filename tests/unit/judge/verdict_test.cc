@@ -242,6 +242,15 @@ TEST_F(Verdicts, APassThatProvesNothingIsNone) {
   EXPECT_EQ(Judged().verdict, Verdict::kInconclusive);
 }
 
+// The first element is the largest of every row, and the probes have other indices.
+TEST_F(Verdicts, IndicesMayAllBeZeroBesideProbes) {
+  result_.zero_count = result_.reference_zero_count = 4096;
+  plan_.indices = true;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  case_.probes = false;
+  ExpectOne(Verdict::kInconclusive, "zeros");
+}
+
 // A softmax with one dominating element is zero elsewhere, and rightly so.
 TEST_F(Verdicts, ASoftmaxMayBeMostlyZero) {
   SoftmaxProblem softmax;

@@ -270,6 +270,28 @@ TEST(RopeBound, TellsWrongAnglesApart) {
   }
 }
 
+// What passes through fp16 is infinite or 0 there.
+TEST(RopeProbe, HasNumbersThatFp16DoesNotHold) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    Case c = MakeCase(RopeProblem{.seq = 5, .dim = 8}, t);
+    const std::vector<KernelProbe> probes = RopeOp().Probes(c, PlanOf(c));
+    const Pattern zero = PlanOf(probes[0].data).inputs[0].pattern;
+    const Pattern one = PlanOf(probes[1].data).inputs[0].pattern;
+    if (t == DType::kF16) {
+      EXPECT_EQ(zero.kind, PatternKind::kDenormal);
+      EXPECT_EQ(one.a, 1);
+      Plan flushing = PlanOf(c);
+      flushing.flushes_subnormals = true;
+      EXPECT_EQ(RopeOp().Probes(c, flushing)[0].data.pattern, "integers:-8:8");
+      continue;
+    }
+    EXPECT_GT(zero.b, 65504);
+    EXPECT_LT(one.a, 0x1p-25);
+    c.intermediate_dtype = DType::kF16;
+    EXPECT_EQ(RopeOp().Probes(c, PlanOf(MakeCase(c.problem, t)))[0].data.pattern, "integers:-8:8");
+  }
+}
+
 TEST(RopeProbe, LooksAtPositionZeroAndAtEveryPair) {
   const RopeProblem p = {.batch = 3, .seq = 50, .heads = 4, .dim = 64, .start = 9000};
   const Case c = MakeCase(p, DType::kF16);
