@@ -37,6 +37,23 @@ def softmax_from_minus_10_000(x):
         return e / e.sum(-1, keepdims=True)
 
 
+def softmax_with_eps(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / (e.sum(-1, keepdims=True) + F(1e-5))
+
+
+def softmax_of_limited_maximum(x):
+    with np.errstate(all="ignore"):
+        e = np.exp(x - np.minimum(x.max(-1, keepdims=True), F(1e4)))
+        return e / e.sum(-1, keepdims=True)
+
+
+def softmax_without_a_column_in_the_maximum(x):
+    with np.errstate(all="ignore"):
+        e = np.exp(x - np.delete(x, 111, -1).max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+
 def sum_without_the_smallest(a, b):
     with np.errstate(over="ignore"):
         total = a + b
@@ -110,6 +127,13 @@ UNSEEN = [
      {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "small"),
     ("softmax whose maximum begins at -1e4", softmax_from_minus_10_000, "softmax", "fp32",
      {"shapes": {"rows": 4, "cols": 300}}, "rows-apart"),
+    ("softmax whose maximum begins at -1e4, one row", softmax_from_minus_10_000, "softmax", "fp32",
+     {"shapes": {"rows": 1, "cols": 300}}, "rows-apart"),
+    ("softmax with an eps", softmax_with_eps, "softmax", "fp32", {"shapes": {"rows": 4, "cols": 300}}, "falling"),
+    ("softmax whose maximum is limited", softmax_of_limited_maximum, "softmax", "fp32",
+     {"shapes": {"rows": 4, "cols": 300}}, "each-column"),
+    ("softmax without a column in the maximum", softmax_without_a_column_in_the_maximum, "softmax", "fp32",
+     {"shapes": {"rows": 4, "cols": 300}}, "each-column"),
     ("sum of values in tf32", lambda x: planted_functions.cut_to_10_bits(x).sum(-1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [16, 4096]}}, "exact-significand"),
     ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",

@@ -76,11 +76,24 @@ class OfSoftmax final : public Diagnostics {
   std::optional<Reading> FailedProbe(std::string_view name,
                                      const ElementSample* first) const override {
     if (name == "shift") return ScoresOverflow(name, first);
+    if (name == "falling") {
+      return Reading{
+          "rows that fall steeply from 0 come out wrong (falling): a constant is added to the "
+          "row's sum, or the maximum that is subtracted is not the row's largest element",
+          "divide by the sum alone, which is never below 1, and subtract the largest element"};
+    }
     if (name == "rows-apart") {
       return Reading{
-          "rows whose values are far from those of other rows come out wrong (rows-apart): the "
-          "maximum that is subtracted is not the row's own, or it is taken over another axis",
+          "rows whose values are far below 0, or far from those of other rows, come out wrong "
+          "(rows-apart): the maximum that is subtracted is not the row's own, it begins too high, "
+          "or it is taken over another axis",
           "take the maximum of each row for itself, along the axis that is summed over"};
+    }
+    if (name == "each-column") {
+      return Reading{
+          "rows come out wrong where one column is by far the largest (each-column): a column is "
+          "left out of the row's maximum or of its sum, or the maximum is limited",
+          "have both loops over a row visit every column, and take the maximum as it is"};
     }
     if (name == "last-column") {
       return Reading{

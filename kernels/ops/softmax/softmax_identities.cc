@@ -1,9 +1,11 @@
 #include "kernels/ops/softmax/softmax_identities.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
@@ -15,6 +17,22 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kRows = 16;  // enough for a probe of a row's arithmetic
+constexpr std::int64_t kMostElements = std::int64_t{1} << 19;  // of each-column
+// Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
+constexpr double kRoundings = 10;
+
+// As far from 0 as rounding allows: who begins the maximum at -1e4 or ends it at 1e4 has nothing
+// left, or everything overflows.
+double Furthest(DType input) { return std::min(1e5, 0.9 * Info(input).max_finite); }
+
+// 0, -128, -256, … along the row (fp64: steps of 1024), as far as the format goes, and from 0
+// again. All exponentials but those of the zeros vanish.
+Pattern FallingData(std::int64_t cols, DType input) {
+  const double step = input == DType::kF64 ? 1024 : 128;
+  const double lowest = std::min(0x1p20, 0.9 * Info(input).max_finite);
+  const double period = std::clamp(std::floor(lowest / step), 1.0, static_cast<double>(cols));
+  return {PatternKind::kSequential, -step * kSequentialUnit, period};
+}
 
 }  // namespace
 
@@ -35,34 +53,51 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
   });
 }
 
-std::vector<KernelProbe> SoftmaxProbes(const Case& c) {
+std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
+  const auto& p = std::get<SoftmaxProblem>(c.problem);
+  // A user's kernel may be made for its extents.
+  const bool ours = c.kernel_file.empty() && c.elsewhere == nullptr;
+  SoftmaxProblem few = p;
+  if (ours && few.rows > kRows) few.rows = kRows;
+  const auto on = [&](const SoftmaxProblem& problem, const Pattern& data) {
+    return ProbeCase(c, problem, ToString(data), /*exact=*/false);
+  };
+  const Pattern fall = FallingData(p.cols, c.dtype);
+  KernelProbe falling{"falling", on(few, fall)};
+  const double ones = std::ceil(static_cast<double>(p.cols) / fall.b);  // of a row
+  falling.deviation =
+      ArithmeticOf(c.dtype).u * (kRoundings + ones - 1) + plan.intermediate_roundoff;
+
+  const double far = c.dtype == DType::kF64 ? 1000.0 : 200.0;
+  constexpr std::int64_t kSteps = 63;  // after which the pattern begins again
+  const auto steps = static_cast<double>(std::clamp<std::int64_t>(few.rows - 1, 1, kSteps));
+  const double furthest = Furthest(c.dtype);
+  const Pattern apart = few.rows == 1 ? Pattern{PatternKind::kConstant, -furthest, 0}
+                                      : Pattern{PatternKind::kRowVary,
+                                                -std::max(far, std::floor(furthest / steps)), 0};
+  std::vector<KernelProbe> probes = {std::move(falling), {"rows-apart", on(few, apart)}};
+
+  // Of twice as many rows as columns, each column is the largest of one.
+  const std::int64_t rows = std::clamp<std::int64_t>(kMostElements / p.cols, 1, 2 * p.cols);
+  SoftmaxProblem many = p;
+  if (ours || many.rows < rows) many.rows = rows;
+  probes.push_back({"each-column", ProbeCase(c, many, "", /*exact=*/false)});
+  probes.back().data.significand = 0;
+  if (many.rows < 2 * p.cols) {
+    probes.push_back({"last-column", on(few, {PatternKind::kOneLarge, furthest, -1})});
+  }
   // The largest power of two below which every integer is one of the format's, at most
   // what exp overflows at with room to spare. Weights are of all sizes, and not of the usual alone.
   const double integers = 2 / Info(c.dtype).machine_epsilon;
   const double spread = std::min(40.0, integers / 2);
   const double shift = std::min(c.dtype == DType::kF64 ? 1000.0 : 120.0, integers - spread);
-  const Pattern data = {PatternKind::kIntegers, shift - spread, shift + spread};
-  // The maximum must be that of the row, and of the whole row: a factor exp(far) off, nothing is
-  // left, or everything overflows. Each row of the one holds one value, far from the others'; of
-  // the other only the last column counts.
-  const double far = c.dtype == DType::kF64 ? 1000.0 : 200.0;
-  const Pattern last = {PatternKind::kOneLarge, far, -1};
-  SoftmaxProblem few = std::get<SoftmaxProblem>(c.problem);
-  // A user's kernel may be made for its extents.
-  const bool ours = c.kernel_file.empty() && c.elsewhere == nullptr;
-  if (ours && few.rows > kRows) few.rows = kRows;
-  // So far below 0 as rounding allows: who begins the maximum at -1e4 has nothing left, either.
-  constexpr double kLowest = 1e5;
-  constexpr std::int64_t kSteps = 63;  // after which the pattern begins again
-  const double lowest = std::min(kLowest, 0.9 * Info(c.dtype).max_finite);
-  const auto steps = static_cast<double>(std::clamp<std::int64_t>(few.rows - 1, 1, kSteps));
-  const Pattern apart = {PatternKind::kRowVary, -std::max(far, std::floor(lowest / steps)), 0};
-  KernelProbe rows = {"rows-apart", ProbeCase(c, few, ToString(apart), /*exact=*/false)};
-  if (few.rows == 1) rows.skipped = "there is one row";
-  // The diagnosis goes by the last that fails: whoever subtracts no maximum fails all.
-  return {std::move(rows),
-          {"last-column", ProbeCase(c, few, ToString(last), /*exact=*/false)},
-          {"shift", ProbeCase(c, c.problem, ToString(data), /*exact=*/false)}};
+  // The diagnosis goes by the last that fails: whoever subtracts no maximum fails this one.
+  probes.push_back({"shift", on(p, {PatternKind::kIntegers, shift - spread, shift + spread})});
+  return probes;
+}
+
+void SetLargestColumns(DType input, Plan& plan) {
+  plan.inputs[0].pattern = UnitRows(Furthest(input));
 }
 
 }  // namespace assay

@@ -22,11 +22,18 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 // with weights of all sizes. c is so large that exp of the inputs themselves overflows, where the
 // format holds such integers.
 //
-// "rows-apart": each row holds one value, 200 (fp64: 1000) or more below that of the row before it.
-// The last is near -1e5, or the lowest number of the format.
+// "falling": 0, -128, -256, … along each row. The elements are 1/l for the l zeros of a row, but
+// for the roundings of exponential, sum and quotient: a constant in the denominator shows.
 //
-// "last-column": 0, and 200 (fp64: 1000) in the last column.
-std::vector<KernelProbe> SoftmaxProbes(const Case& c);
+// "rows-apart": each row holds one value, 200 (fp64: 1000) or more below that of the row before it.
+// The last is near -1e5, or the lowest number of the format. A single row holds this number.
+//
+// "each-column": 0, and 1e5 or the largest number of the format in one column, another one in each
+// row. If there are not enough rows for all columns, "last-column" has the last one.
+std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan);
+
+// The data of "each-column".
+void SetLargestColumns(DType input, Plan& plan);
 
 }  // namespace assay
 

@@ -38,6 +38,7 @@ class Softmax final : public Op {
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    if (c.significand >= 0) SetLargestColumns(c.dtype, plan);
     SetRowDepth(p.cols,
                 DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kExponentials, p.cols,
                                 plan.accumulator_roundoff),
@@ -86,8 +87,8 @@ class Softmax final : public Op {
     SoftmaxReferenceAt(p, MakeSoftmaxTerms(p, c.dtype, plan), inputs, indices, value, allowance);
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
-    return SoftmaxProbes(c);
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
+    return SoftmaxProbes(c, plan);
   }
 
   absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -193,6 +194,112 @@ TEST(ReduceProbe, ALostTailOfALongSumShowsThroughTheOutputsRounding) {
         shown += Quantise(whole, plan.output.dtype) != Quantise(less, plan.output.dtype);
       }
       EXPECT_GT(shown, 4);
+    }
+  }
+}
+
+// ---- softmax
+
+Case SoftmaxCase(std::int64_t rows, std::int64_t cols, DType t) {
+  Case c;
+  c.problem = SoftmaxProblem{.rows = rows, .cols = cols};
+  c.dtype = t;
+  return c;
+}
+
+KernelProbe SoftmaxProbeOf(const Case& c, std::string_view name) {
+  for (KernelProbe& probe : SoftmaxOp().Probes(c, *SoftmaxOp().MakePlan(c))) {
+    if (probe.name == name) return std::move(probe);
+  }
+  return {};
+}
+
+// The rows of a probe.
+std::vector<std::vector<double>> RowsOf(const KernelProbe& probe) {
+  const Plan plan = *SoftmaxOp().MakePlan(probe.data);
+  const Extents& e = plan.inputs[0].extents;
+  std::vector<std::vector<double>> rows(static_cast<std::size_t>(e.rows),
+                                        std::vector<double>(static_cast<std::size_t>(e.cols)));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    RegeneratedInputs(plan, *probe.data.seed)
+        .Read(0, static_cast<std::int64_t>(i) * e.cols, e.cols, rows[i].data());
+  }
+  return rows;
+}
+
+// The largest element of a row of softmax, of right forms in fp32 and of one with a constant.
+enum class SoftmaxForm { kQuotient, kScaledFirst, kLogarithm, kConstantAdded };
+
+double LargestOf(const std::vector<double>& row, SoftmaxForm form) {
+  constexpr float kLog2e = 1.44269504F;
+  const auto max = static_cast<float>(*std::max_element(row.begin(), row.end()));
+  const float scaled = max * kLog2e;
+  const auto power = [&](double x) {
+    return form == SoftmaxForm::kScaledFirst
+               ? std::exp2(std::fma(static_cast<float>(x), kLog2e, -scaled))
+               : std::exp(static_cast<float>(x) - max);
+  };
+  float sum = 0;
+  for (const double x : row) sum += power(x);
+  if (form == SoftmaxForm::kLogarithm) return std::exp(max - (max + std::log(sum)));
+  if (form == SoftmaxForm::kConstantAdded) return power(max) / (sum + 1e-5F);
+  return power(max) * (1 / sum);
+}
+
+TEST(SoftmaxProbe, RowsThatFallShowAConstantInTheDenominator) {
+  for (const DType t : {DType::kF32, DType::kTF32, DType::kBF16, DType::kF16, DType::kE4M3FN}) {
+    for (const std::int64_t cols : {1, 2, 64, 300, 5000, 100000}) {
+      SCOPED_TRACE(testing::Message() << Name(t) << ' ' << cols);
+      const KernelProbe probe = SoftmaxProbeOf(SoftmaxCase(3, cols, t), "falling");
+      for (const std::vector<double>& row : RowsOf(probe)) {
+        const double max = *std::max_element(row.begin(), row.end());
+        ASSERT_EQ(max, 0);
+        const auto ones = static_cast<double>(std::count(row.begin(), row.end(), max));
+        const auto error = [&](SoftmaxForm form) {
+          return std::abs(LargestOf(row, form) * ones - 1);
+        };
+        const double allowed = probe.deviation + 0x1p-24;
+        EXPECT_LE(error(SoftmaxForm::kQuotient), allowed);
+        EXPECT_LE(error(SoftmaxForm::kScaledFirst), allowed);
+        EXPECT_LE(error(SoftmaxForm::kLogarithm), allowed);
+        if (t == DType::kF32 && cols <= 8000) {
+          EXPECT_GT(error(SoftmaxForm::kConstantAdded), 4 * allowed);
+        }
+      }
+    }
+  }
+}
+
+TEST(SoftmaxProbe, ASingleRowIsFarBelowZero) {
+  for (const std::int64_t rows : {1, 2, 100}) {
+    const KernelProbe probe = SoftmaxProbeOf(SoftmaxCase(rows, 50, DType::kF32), "rows-apart");
+    const std::vector<std::vector<double>> data = RowsOf(probe);
+    EXPECT_EQ(data.size(), static_cast<std::size_t>(std::min<std::int64_t>(rows, 16)));
+    EXPECT_LT(data.back()[49], -90000);
+    EXPECT_EQ(data[0][0], rows == 1 ? -100000 : 0);
+  }
+}
+
+// Users' kernels have as many rows as theirs at least.
+TEST(SoftmaxProbe, EachColumnIsTheLargestOfARow) {
+  for (const std::int64_t cols : {1, 2, 300, 512, 4000}) {
+    for (const bool user : {false, true}) {
+      Case c = SoftmaxCase(700, cols, DType::kF16);
+      if (user) c.kernel_file = "kernel.so";
+      const KernelProbe probe = SoftmaxProbeOf(c, "each-column");
+      const std::vector<std::vector<double>> rows = RowsOf(probe);
+      std::vector<bool> seen(static_cast<std::size_t>(cols));
+      for (const std::vector<double>& row : rows) {
+        const auto at = std::max_element(row.begin(), row.end());
+        EXPECT_GT(*at, 50000);
+        EXPECT_EQ(std::count(row.begin(), row.end(), 0), cols - 1);
+        seen[static_cast<std::size_t>(at - row.begin())] = true;
+      }
+      const bool all = cols <= 512;
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), true) == cols, all) << cols;
+      EXPECT_EQ(SoftmaxProbeOf(c, "last-column").name.empty(), all) << cols;
+      EXPECT_TRUE(user ? rows.size() >= 700
+                       : static_cast<std::int64_t>(rows.size()) * cols <= 1 << 19);
     }
   }
 }
