@@ -89,10 +89,11 @@ def product_of_saturated_sums(a, b):
     return total
 
 
-def probabilities(a, w, scale, *, last=0, padding=0):
+def probabilities(a, w, scale, *, last=0, padding=0, begin=-np.inf, left_out=None):
     x = a.astype(F) @ w.astype(F) * scale
     with np.errstate(all="ignore"):
-        top = np.maximum(x.max(-1, keepdims=True), 0 if padding else -np.inf)
+        of_top = x if left_out is None else np.delete(x, left_out, -1)
+        top = np.maximum(of_top.max(-1, keepdims=True), F(0 if padding else begin))
         e = np.exp(x - top)
         total = e[:, :e.shape[1] - last].sum(-1, keepdims=True)
         if padding:
@@ -144,6 +145,12 @@ UNSEEN = [
      {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-b"),
     ("sum without the last column", lambda a, w, scale: probabilities(a, w, scale, last=1), "dequant_softmax", "fp16",
      {"shapes": {"m": 1, "n": 4096, "k": 256}}, "last-column"),
+    ("maximum that begins at -1e3", lambda a, w, scale: probabilities(a, w, scale, begin=-1e3), "dequant_softmax",
+     "fp16", {"shapes": {"m": 4, "n": 300, "k": 2048}}, "far-below-0"),
+    ("maximum without one column", lambda a, w, scale: probabilities(a, w, scale, left_out=111), "dequant_softmax",
+     "fp32", {"shapes": {"m": 4, "n": 200, "k": 64}}, "argmax"),
+    ("weights from -127", lambda a, w, scale: probabilities(a, np.maximum(w, -127), scale), "dequant_softmax",
+     "fp16", {"shapes": {"m": 4, "n": 200, "k": 64}}, "argmax"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
      {"shapes": {"m": 4, "n": 4090, "k": 256}}, "far-below-0"),
 ]

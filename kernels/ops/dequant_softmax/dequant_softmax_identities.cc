@@ -21,6 +21,11 @@ constexpr double kKept = 64;
 constexpr double kStep = 128;
 // The logit of a probe that exp(-x) leaves nothing of, in fp32.
 constexpr double kFar = 256;
+// So far below 0 as rounding allows, to a factor of the square root of 2.
+constexpr double kLowestLogit = -1e5;
+constexpr double kLowestWeight = -128;  // of int8
+// Of argmax, if its rows are more than the case's.
+constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;
 
@@ -65,19 +70,33 @@ double UsualScale(std::int64_t k) {
   return std::exp2(-5 - std::round(std::log2(static_cast<double>(k)) / 2));
 }
 
-std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c) {
+std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
   const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
-  KernelProbe argmax{"argmax", ProbeCase(c, p, "", /*exact=*/true)};
-  // Of at most n equal logits.
-  argmax.deviation = ArithmeticOf(c.dtype).u * (static_cast<double>(p.n) + kRoundings);
-  // Logits from -3·far to -far: who counts a padding column, whose logit is 0, leaves nothing, and
-  // who subtracts no maximum divides 0 by 0.
+  const double u = ArithmeticOf(c.dtype).u, ones = u * (static_cast<double>(p.n) + kRoundings);
+  DequantSoftmaxProblem many = p;
+  many.m = std::max(p.m, std::min(2 * p.n, kMostProducts / p.n / p.k));
+  KernelProbe argmax{"argmax", ProbeCase(c, many, "", /*exact=*/true)};
+  argmax.deviation = ones;  // of at most n equal logits
+
+  // Who counts a padding column, whose logit is 0, leaves nothing, and who begins the maximum above
+  // divides 0 by 0. Activations are beyond fp16 if they may be; every sum of products is exact.
+  const double a = ReachesBeyondHalf(c.dtype) && !HoldsInHalf(c, plan) ? kBeyondHalf : 16;
+  const double sum = a * kLowestWeight * static_cast<double>(p.k);
+  const double scale = std::exp2(std::round(std::log2(kLowestLogit / sum)));
+  KernelProbe below{"far-below-0",
+                    ProbeCase(c, p,
+                              Cat("constant:", Shortest(a), "/constant:", Shortest(kLowestWeight),
+                                  "/constant:", Shortest(scale)),
+                              /*exact=*/false)};
+  // Kernels may scale the logits before they subtract the largest.
+  below.deviation = ones + 4 * u * std::abs(sum * scale) + plan.intermediate_roundoff;
+
+  // Only the last column counts: who leaves it out of the maximum or of the sum has nothing.
   const double far =
       std::exp2(std::ceil(std::log2(2 * kFar / (static_cast<double>(p.k) * UsualScale(p.k)))));
-  const std::string a = ToString(Pattern{PatternKind::kConstant, far, 0});
-  KernelProbe below{"far-below-0", ProbeCase(c, p, Cat(a, "/constant:-1"), /*exact=*/false)};
-  // Only the last column counts: who leaves it out of the maximum or of the sum has nothing.
-  KernelProbe last{"last-column", ProbeCase(c, p, Cat(a, "/one-large:1:-1"), /*exact=*/false)};
+  KernelProbe last{
+      "last-column",
+      ProbeCase(c, p, Cat("constant:", Shortest(far), "/one-large:1:-1"), /*exact=*/false)};
   if (p.transpose_w) last.skipped = "the weights are transposed";
   // The diagnosis goes by the last that fails.
   return {std::move(below), std::move(last), std::move(argmax)};
@@ -86,9 +105,9 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c) {
 void SetArgmaxData(const Case& c, Plan& plan) {
   const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
   const double density = std::min(1.0, kKept / static_cast<double>(p.k));
-  plan.inputs[0].pattern = {PatternKind::kExtremes, kStep, 0};
-  plan.inputs[1].pattern = {PatternKind::kExactSparse, density, 0};
-  plan.inputs[2].pattern = {PatternKind::kCheckerboard, 0, 0};
+  plan.inputs[0].pattern = {PatternKind::kExactSparse, density, 0};
+  plan.inputs[1].pattern = {PatternKind::kIntegers, kLowestWeight, kLowestWeight + 1};
+  plan.inputs[2].pattern = {PatternKind::kExtremes, kStep, 0};
 }
 
 }  // namespace assay

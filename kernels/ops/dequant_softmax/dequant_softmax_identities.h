@@ -1,15 +1,17 @@
-// What every dequant_softmax keeps, whatever its data, and the probe of it.
+// What every dequant_softmax keeps, whatever its data, and the probes of it.
 //   range     each output lies in [0, 1 + T]
 //   row-sums  each row sums to 1, within the bound of softmax_sums.h: errors of the logits
 //             cancel in it, so that it is narrower than the elements' own bounds
 //   argmax    data whose logits are exact in FP32, whatever the order of the sums, and lie
-//             at least 128 apart or not at all: a is ±128; w is ±1 or 0, some 64 of a
-//             column not 0; the scales are 1 and -1 in turn. exp of the next logit is then
-//             0 in FP32, and a row is 1/n at its n largest logits and 0 elsewhere, exactly,
-//             but for the roundings of 1/n and of n equal exponentials that are not quite 1.
-//             Logits reach beyond what exp holds, so a missing maximum overflows.
-//   far-below-0, last-column  equal activations and weights, judged by the bound: all logits far
-//             below 0, or all 0 but the last
+//             at least 128 apart or not at all: a is ±1 or 0, some 64 of a row not 0; w is -128 or
+//             -127; the scales are ±128. exp of the next logit is then 0 in FP32, and a row is 1/n
+//             at its n largest logits and 0 elsewhere, exactly, but for the roundings of 1/n and of
+//             n equal exponentials that are not quite 1. Logits reach beyond what exp holds, so a
+//             missing maximum overflows. There are so many rows that most columns have the largest
+//             logit of one, if that is no more than 2^23 products: a maximum without a column
+//             overflows there, too.
+//   far-below-0  all logits are one number near -1e5, and exact: a row is 1/n but for roundings
+//   last-column  equal activations and weights, judged by the bound: all logits are 0 but the last
 #ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 #define ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 
@@ -29,7 +31,7 @@ std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
 // The middle of the scales that a case has by default.
 double UsualScale(std::int64_t k);
 
-std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c);
+std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan);
 
 // The data of "argmax".
 void SetArgmaxData(const Case& c, Plan& plan);

@@ -104,8 +104,8 @@ class DequantSoftmax final : public Op {
                               plan.exact ? nullptr : allowance);
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
-    return DequantSoftmaxProbes(c);
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
+    return DequantSoftmaxProbes(c, plan);
   }
 
   absl::StatusOr<std::vector<Identity>> CheckIdentitiesHere(

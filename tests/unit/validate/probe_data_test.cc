@@ -304,5 +304,113 @@ TEST(SoftmaxProbe, EachColumnIsTheLargestOfARow) {
   }
 }
 
+// ---- dequant_softmax
+
+struct Logits {
+  KernelProbe probe;
+  Plan plan;
+  std::vector<double> a, w, scale, x;  // x: [m, n]
+  std::int64_t m = 0, n = 0;
+};
+
+// The operands of a probe and its logits, with `lowest` in place of all weights below it.
+Logits LogitsOf(const Case& c, std::string_view name, double lowest = -128) {
+  Logits of;
+  const std::vector<KernelProbe> probes =
+      DequantSoftmaxOp().Probes(c, *DequantSoftmaxOp().MakePlan(c));
+  of.probe = *std::find_if(probes.begin(), probes.end(),
+                           [&](const KernelProbe& probe) { return probe.name == name; });
+  of.plan = *DequantSoftmaxOp().MakePlan(of.probe.data);
+  const auto& p = std::get<DequantSoftmaxProblem>(of.probe.data.problem);
+  of.m = p.m, of.n = p.n;
+  std::vector<double>* operands[] = {&of.a, &of.w, &of.scale};
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t count = of.plan.inputs[static_cast<std::size_t>(i)].extents.count();
+    operands[i]->resize(static_cast<std::size_t>(count));
+    RegeneratedInputs(of.plan, *of.probe.data.seed).Read(i, 0, count, operands[i]->data());
+  }
+  for (std::int64_t row = 0; row < p.m; ++row) {
+    for (std::int64_t col = 0; col < p.n; ++col) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < p.k; ++k) {
+        const double w =
+            of.w[static_cast<std::size_t>(p.transpose_w ? col * p.k + k : k * p.n + col)];
+        sum += of.a[static_cast<std::size_t>(row * p.k + k)] * std::max(w, lowest);
+      }
+      of.x.push_back(sum * of.scale[static_cast<std::size_t>(col)]);
+    }
+  }
+  return of;
+}
+
+Case DequantCase(std::int64_t m, std::int64_t n, std::int64_t k, DType t, bool transpose = false) {
+  Case c;
+  c.problem = DequantSoftmaxProblem{.m = m, .n = n, .k = k, .transpose_w = transpose};
+  c.dtype = t;
+  return c;
+}
+
+TEST(DequantSoftmaxProbe, ArgmaxHasExactLogitsFarApartAndMostColumnsAsTheLargest) {
+  for (const auto& [n, k] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 3}, {100, 64}, {64, 700}}) {
+    for (const bool transpose : {false, true}) {
+      SCOPED_TRACE(testing::Message() << n << ' ' << k);
+      const Logits of = LogitsOf(DequantCase(4, n, k, DType::kF16, transpose), "argmax");
+      EXPECT_GE(of.m, std::min<std::int64_t>(2 * n, 90));
+      EXPECT_EQ(std::count(of.w.begin(), of.w.end(), -128) > 0, k > 1);
+      std::vector<bool> largest(static_cast<std::size_t>(n));
+      for (std::int64_t row = 0; row < of.m; ++row) {
+        const auto* x = of.x.data() + row * n;
+        const double max = *std::max_element(x, x + n);
+        for (std::int64_t col = 0; col < n; ++col) {
+          EXPECT_LT(std::abs(x[col]), 0x1p30);
+          EXPECT_EQ(std::fmod(x[col], 128), 0);
+          if (x[col] == max && std::count(x, x + n, max) == 1)
+            largest[static_cast<std::size_t>(col)] = true;
+        }
+      }
+      EXPECT_GE(std::count(largest.begin(), largest.end(), true), n == 1 ? 1 : n / 2);
+    }
+  }
+}
+
+// A weight of -128 that is taken for -127 moves the largest logit of most rows.
+TEST(DequantSoftmaxProbe, ArgmaxShowsTheLowestWeight) {
+  for (const std::int64_t k : {8, 64, 700}) {
+    const Case c = DequantCase(4, 100, k, DType::kBF16);
+    const Logits of = LogitsOf(c, "argmax"), clamped = LogitsOf(c, "argmax", -127);
+    int differ = 0;
+    for (std::int64_t row = 0; row < of.m; ++row) {
+      const auto *x = of.x.data() + row * of.n, *y = clamped.x.data() + row * of.n;
+      differ += std::count(x, x + of.n, *std::max_element(x, x + of.n)) !=
+                std::count(y, y + of.n, *std::max_element(y, y + of.n));
+    }
+    EXPECT_GT(differ, of.m * 3 / 4) << k;
+  }
+}
+
+TEST(DequantSoftmaxProbe, FarBelowZeroIsOneExactLogit) {
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const std::int64_t k : {1, 3, 72, 4096}) {
+      const Logits of = LogitsOf(DequantCase(1, 7, k, t), "far-below-0");
+      EXPECT_EQ(of.a[0] > 65504, t != DType::kF16);
+      for (const double x : of.x) {
+        EXPECT_EQ(x, of.x[0]);
+        EXPECT_LT(x, -70000);
+        EXPECT_GT(x, -142000);
+        EXPECT_EQ(static_cast<float>(x), x);
+      }
+      // Rounded in FP32 before the largest is subtracted, and by way of the sum's logarithm.
+      const auto x = static_cast<float>(of.x[0]);
+      const float kLog2e = 1.44269504F;
+      const double fused = std::exp2(std::fma(x, kLog2e, -(x * kLog2e)));
+      const double by_log = std::exp(x - (x + std::log(7.0F)));
+      EXPECT_LE(std::abs(fused - 1), of.probe.deviation);
+      EXPECT_LE(std::abs(7 * by_log - 1), of.probe.deviation);
+      EXPECT_LT(of.probe.deviation, 0.04);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay

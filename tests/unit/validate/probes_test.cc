@@ -321,6 +321,26 @@ TEST_F(ProbesTest, RightDequantSoftmaxesPass) {
   EXPECT_EQ(passed_["argmax"], 9);
 }
 
+TEST_F(ProbesTest, RightElementOperatorsPass) {
+  for (const DType t : kFormats) {
+    if (t == DType::kE2M1 || t == DType::kI8) continue;
+    for (const char* kind : {"add", "silu_mul", "gelu", "gelu_tanh"}) {
+      ExpectPasses(ElementwiseProblem{.rows = 1, .cols = 1, .kind = kind}, t);
+      ExpectPasses(ElementwiseProblem{.rows = 9, .cols = 333, .kind = kind}, t);
+    }
+    ExpectPasses(RopeProblem{.seq = 5, .heads = 3, .dim = 24}, t);
+    ExpectPasses(RopeProblem{.batch = 2, .seq = 1, .dim = 2, .interleaved = true, .start = 99}, t);
+    for (const char* kind : {"sum", "max", "argmax"}) {
+      ExpectPasses(ReduceProblem{.extents = {7, 90}, .kind = kind}, t);
+      ExpectPasses(ReduceProblem{.extents = {3, 50, 4}, .axis = 1, .kind = kind}, t);
+    }
+  }
+  EXPECT_GT(passed_["small"], 10);
+  EXPECT_GT(passed_["position-zero"], 10);
+  EXPECT_GT(passed_["exact-significand"], 5);
+  EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
 // Row sums where nothing is tame: rows of infinities are left out, the others hold.
 TEST_F(ProbesTest, SoftmaxIdentitiesHoldOnHardData) {
   for (const char* pattern : {"zeros", "constant:1000", "one-large:1000", "large-small:1000",
