@@ -176,6 +176,10 @@ def test_right_functions_pass_the_same_probes(assay_client):
         report = assay.validate(fn, op=op, dtype=dtype, client=assay_client, **fields)
         assert report.passed, report
     right("reduce", lambda x: np.argmax(x, -1).astype(np.int32), kind="argmax", shapes={"extents": [4, 200]})
+    right("reduce", lambda x: np.argmax(x, -1).astype(np.int32), kind="argmax", shapes={"extents": [4, 200]},
+          patterns="constant:1")
+    right("softmax", planted_functions.softmax, shapes={"rows": 1, "cols": 300})
+    right("softmax", planted_functions.softmax, shapes={"rows": 5, "cols": 3})
     right("dequant_softmax", probabilities, "fp16", shapes={"m": 4, "n": 4090, "k": 256})
     right("dequant_softmax", probabilities, "fp32", shapes={"m": 4, "n": 301, "k": 33})
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
