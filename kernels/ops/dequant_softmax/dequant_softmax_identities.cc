@@ -76,7 +76,11 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
   DequantSoftmaxProblem many = p;
   many.m = std::max(p.m, std::min(2 * p.n, kMostProducts / p.n / p.k));
   KernelProbe argmax{"argmax", ProbeCase(c, many, "", /*exact=*/true)};
-  argmax.deviation = ones;  // of at most n equal logits
+  // Of at most n equal logits, which lie within six deviations of a sum of signs. Kernels may scale
+  // the logits before they subtract the largest.
+  constexpr double kScaledFirst = 4;
+  const double signs = 6 * std::sqrt(std::min(kKept, static_cast<double>(p.k)));
+  argmax.deviation = ones + kScaledFirst * u * std::abs(kStep * kLowestWeight * signs);
 
   // Who counts a padding column, whose logit is 0, leaves nothing, and who begins the maximum above
   // divides 0 by 0. Activations are beyond fp16 if they may be; every sum of products is exact.
@@ -88,8 +92,8 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
                               Cat("constant:", Shortest(a), "/constant:", Shortest(kLowestWeight),
                                   "/constant:", Shortest(scale)),
                               /*exact=*/false)};
-  // Kernels may scale the logits before they subtract the largest.
-  below.deviation = ones + 4 * u * std::abs(sum * scale) + plan.intermediate_roundoff;
+  // An online softmax may round the scaled maximum anew for each block of columns.
+  below.deviation = 0.5;
 
   // Only the last column counts: who leaves it out of the maximum or of the sum has nothing.
   const double far =

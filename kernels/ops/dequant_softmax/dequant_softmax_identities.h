@@ -6,11 +6,11 @@
 //             at least 128 apart or not at all: a is ±1 or 0, some 64 of a row not 0; w is -128 or
 //             -127; the scales are ±128. exp of the next logit is then 0 in FP32, and a row is 1/n
 //             at its n largest logits and 0 elsewhere, exactly, but for the roundings of 1/n and of
-//             n equal exponentials that are not quite 1. Logits reach beyond what exp holds, so a
-//             missing maximum overflows. There are so many rows that most columns have the largest
-//             logit of one, if that is no more than 2^23 products: a maximum without a column
-//             overflows there, too.
-//   far-below-0  all logits are one number near -1e5, and exact: a row is 1/n but for roundings
+//             n equal exponentials that are not quite 1, because the logits were scaled. Logits
+//             reach beyond what exp holds, so a missing maximum overflows. There are so many rows
+//             that most columns have the largest logit of one, if that is no more than 2^23
+//             products: a maximum without a column overflows there, too.
+//   far-below-0  all logits are one number near -1e5, and exact: a row is near 1/n, not 0
 //   last-column  equal activations and weights, judged by the bound: all logits are 0 but the last
 #ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 #define ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_

@@ -21,9 +21,13 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 19;  // of each-column
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;
 
-// As far from 0 as rounding allows: who begins the maximum at -1e4 or ends it at 1e4 has nothing
-// left, or everything overflows.
-double Furthest(DType input) { return std::min(1e5, 0.9 * Info(input).max_finite); }
+// So far from 0 that nothing is left, or everything overflows, of a maximum that begins at -1e4 or
+// ends at 1e4; beyond what fp16 holds if the format is. A power of two times log2(e) is not
+// rounded, so that kernels may scale it as they like.
+double Furthest(DType input) {
+  const double most = std::min(kBeyondHalf, 0.9 * Info(input).max_finite);
+  return std::exp2(std::floor(std::log2(most)));
+}
 
 // 0, -128, -256, … along the row (fp64: steps of 1024), as far as the format goes, and from 0
 // again. All exponentials but those of the zeros vanish.

@@ -26,9 +26,9 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 // for the roundings of exponential, sum and quotient: a constant in the denominator shows.
 //
 // "rows-apart": each row holds one value, 200 (fp64: 1000) or more below that of the row before it.
-// The last is near -1e5, or the lowest number of the format. A single row holds this number.
+// The last is near -2^17, or the lowest number of the format. A single row holds this number.
 //
-// "each-column": 0, and 1e5 or the largest number of the format in one column, another one in each
+// "each-column": 0, and 2^17 or the largest number of the format in one column, another one in each
 // row. If there are not enough rows for all columns, "last-column" has the last one.
 std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan);
 
