@@ -80,6 +80,9 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
                                       : Pattern{PatternKind::kRowVary,
                                                 -std::max(far, std::floor(furthest / steps)), 0};
   std::vector<KernelProbe> probes = {std::move(falling), {"rows-apart", on(few, apart)}};
+  // Right rows hold one number, and wrong ones 0 or NaN. An online softmax may round the scaled
+  // maximum anew for each block of columns.
+  probes.back().deviation = 0.5;
 
   // Of twice as many rows as columns, each column is the largest of one.
   const std::int64_t rows = std::clamp<std::int64_t>(kMostElements / p.cols, 1, 2 * p.cols);
@@ -90,13 +93,13 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   if (many.rows < 2 * p.cols) {
     probes.push_back({"last-column", on(few, {PatternKind::kOneLarge, furthest, -1})});
   }
-  // The largest power of two below which every integer is one of the format's, at most
-  // what exp overflows at with room to spare. Weights are of all sizes, and not of the usual alone.
+  // The largest power of two below which every integer is one of the format's, at most one that exp
+  // overflows at. Weights are of all sizes, and not of the usual alone.
   const double integers = 2 / Info(c.dtype).machine_epsilon;
-  const double spread = std::min(40.0, integers / 2);
-  const double shift = std::min(c.dtype == DType::kF64 ? 1000.0 : 120.0, integers - spread);
+  const double top = std::min(c.dtype == DType::kF64 ? 1024.0 : 128.0, integers);
+  const double spread = 2 * std::min(40.0, integers / 2);
   // The diagnosis goes by the last that fails: whoever subtracts no maximum fails this one.
-  probes.push_back({"shift", on(p, {PatternKind::kIntegers, shift - spread, shift + spread})});
+  probes.push_back({"shift", on(p, {PatternKind::kIntegers, top - spread, top})});
   return probes;
 }
 

@@ -18,9 +18,9 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
                                        std::span<const TensorView> inputs, const TensorView& output,
                                        const ReferenceBuffers& reference);
 
-// "shift": integers from c − 40 to c + 40 (8-bit floats: less), whose softmax is that of -40 to 40,
-// with weights of all sizes. c is so large that exp of the inputs themselves overflows, where the
-// format holds such integers.
+// "shift": integers from c − 80 to c (8-bit floats: less), with weights of all sizes. c is so large
+// that exp of the inputs themselves overflows, where the format holds such integers, and a power of
+// two, which times log2(e) is not rounded.
 //
 // "falling": 0, -128, -256, … along each row. The elements are 1/l for the l zeros of a row, but
 // for the roundings of exponential, sum and quotient: a constant in the denominator shows.

@@ -280,6 +280,17 @@ TEST(SoftmaxProbe, ASingleRowIsFarBelowZero) {
   }
 }
 
+// Which times log2(e) is exact, so that the exponent of the largest element is 0 in every form.
+TEST(SoftmaxProbe, TheLargestElementIsAPowerOfTwo) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
+                        DType::kE4M3FN, DType::kE5M2}) {
+    const KernelProbe probe = SoftmaxProbeOf(SoftmaxCase(3, 50, t), "shift");
+    const double top = SoftmaxOp().MakePlan(probe.data)->inputs[0].pattern.b;
+    EXPECT_EQ(std::exp2(std::round(std::log2(top))), top) << Name(t);
+    EXPECT_EQ(Quantise(top, t), top) << Name(t);
+  }
+}
+
 // Users' kernels have as many rows as theirs at least.
 TEST(SoftmaxProbe, EachColumnIsTheLargestOfARow) {
   for (const std::int64_t cols : {1, 2, 300, 512, 4000}) {
