@@ -60,6 +60,7 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
     std::int64_t waiting_jobs = 0;
     std::int64_t watchers = 0;
     std::int64_t uploads = 0;
+    std::int64_t comparisons = 0;
     double cases = 0;               // used of the bucket
     absl::Duration filled;          // when `cases` was worked out
     std::vector<Open> connections;  // some are closed
@@ -72,7 +73,7 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
       filled = now;
     }
     bool Idle() const {
-      return waiting_jobs == 0 && watchers == 0 && uploads == 0 && cases <= 0 &&
+      return waiting_jobs == 0 && watchers == 0 && uploads == 0 && comparisons == 0 && cases <= 0 &&
              connections.empty();
     }
   };
@@ -200,17 +201,28 @@ absl::StatusOr<Place> ClientLimits::AdmitWatcher(std::string_view name) {
 }
 
 absl::StatusOr<Place> ClientLimits::AdmitUpload(std::string_view name) {
+  return Admit(name, Limit::kClientUploads, &ClientLimitValues::uploads, &Table::Client::uploads);
+}
+
+absl::StatusOr<Place> ClientLimits::AdmitComparison(std::string_view name) {
+  return Admit(name, Limit::kClientComparisons, &ClientLimitValues::comparisons,
+               &Table::Client::comparisons);
+}
+
+template <class Count>
+absl::StatusOr<Place> ClientLimits::Admit(std::string_view name, Limit limit,
+                                          std::int64_t ClientLimitValues::*value, Count count) {
   std::string who;
   std::int64_t most = 0;
   {
     const std::lock_guard lock(table_->mutex);
-    most = table_->values.uploads;
+    most = table_->values.*value;
     auto& [known, client] = table_->Of(name, clock_());
     who = known;
-    if (most <= 0 || client.uploads < most) return table_->Take(who, &Table::Client::uploads);
+    if (most <= 0 || client.*count < most) return table_->Take(who, count);
   }
-  if (refused_) refused_(Limit::kClientUploads);
-  return LimitReached({Limit::kClientUploads, who, most, 0, kPlaceAgain});
+  if (refused_) refused_(limit);
+  return LimitReached({limit, who, most, 0, kPlaceAgain});
 }
 
 ClientLimits::Connection ClientLimits::TakeConnection(std::string_view name, std::string_view peer,

@@ -1,5 +1,5 @@
 // Limits what one client may have of the daemon: jobs that wait, cases a minute, watchers,
-// connections, uploads. One client then cannot take the daemon from the others.
+// connections, uploads, comparisons. One client then cannot take the daemon from the others.
 //
 // When a connection is made, only its address is known, or its user on a Unix socket. That is the
 // client whose connections are counted. A connection beyond the limit is served all the same, and
@@ -59,6 +59,7 @@ class ClientLimits {
   // Takes back that so many cases count, because their job was admitted and not taken.
   void GiveBackCases(std::string_view client, std::int64_t cases);
   absl::StatusOr<Place> AdmitUpload(std::string_view client);
+  absl::StatusOr<Place> AdmitComparison(std::string_view client);
 
   // What to do with a connection.
   enum class Connection { kServe, kRefuse, kClose };
@@ -78,6 +79,11 @@ class ClientLimits {
 
  private:
   struct Table;
+
+  // A place that counts for the client alone.
+  template <class Count>
+  absl::StatusOr<Place> Admit(std::string_view client, Limit limit,
+                              std::int64_t ClientLimitValues::*value, Count count);
 
   const std::function<absl::Duration()> clock_;
   const std::function<void(Limit)> refused_;

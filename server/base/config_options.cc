@@ -199,6 +199,10 @@ const std::vector<Option>& Table() {
       {"client-max-uploads", Kind::kText, "N",
        "most kernels that one client may send at the same time; 0 means no limit (default 4)",
        LimitOf(&ClientLimitValues::uploads), /*reloadable=*/true},
+      {"client-max-comparisons", Kind::kText, "N",
+       "most comparisons of tensors that one client may have at the same time; 0 means no limit "
+       "(default 16)",
+       LimitOf(&ClientLimitValues::comparisons), /*reloadable=*/true},
       {"watch-stall", Kind::kText, "TIME",
        "how long a watcher may take no event although there are some; then the daemon ends its "
        "stream, and the client resumes it; 0 means for ever (default 60s)",

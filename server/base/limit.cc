@@ -26,6 +26,7 @@ constexpr Row kRows[] = {
     {Limit::kWatchers, "max-watchers", "watchers"},
     {Limit::kClientConnections, "client-max-connections", "connections"},
     {Limit::kClientUploads, "client-max-uploads", "kernels on their way"},
+    {Limit::kClientComparisons, "client-max-comparisons", "comparisons"},
 };
 
 constexpr auto kLimits = [] {

@@ -20,6 +20,7 @@ enum class Limit : std::uint8_t {
   kWatchers,
   kClientConnections,
   kClientUploads,
+  kClientComparisons,
 };
 
 // The values of the limits that are a client's, and of those that hold for all clients together. 0
@@ -31,6 +32,7 @@ struct ClientLimitValues {
   std::int64_t all_watchers = 2'000;        // of all clients
   std::int64_t connections = 1'000;         // open
   std::int64_t uploads = 4;                 // of users' kernels, open
+  std::int64_t comparisons = 16;            // open streams of CompareTensors
 
   friend bool operator==(const ClientLimitValues&, const ClientLimitValues&) = default;
 };

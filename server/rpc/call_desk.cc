@@ -38,6 +38,10 @@ absl::StatusOr<Place> CallDesk::AdmitUpload(const Call& call) {
   return limits_ == nullptr ? Place() : limits_->AdmitUpload(ClientOf(call));
 }
 
+absl::StatusOr<Place> CallDesk::AdmitComparison(const Call& call) {
+  return limits_ == nullptr ? Place() : limits_->AdmitComparison(ClientOf(call));
+}
+
 void CallDesk::CutConnection(const std::string& peer) {
   if (limits_ != nullptr) limits_->CutConnection(peer);
 }

@@ -58,9 +58,11 @@ class CallDesk {
   absl::Status Admit(Call& call);
   // Whose limits a call counts against.
   static std::string ClientOf(const Call& call);
-  // A place among the watchers or the uploads, which is free again when the last copy is gone.
+  // A place among the watchers, the uploads or the comparisons, which is free again when the last
+  // copy is gone.
   absl::StatusOr<Place> AdmitWatcher(const Call& call);
   absl::StatusOr<Place> AdmitUpload(const Call& call);
+  absl::StatusOr<Place> AdmitComparison(const Call& call);
   // Ends the connection of a client that takes nothing.
   void CutConnection(const std::string& peer);
   // Counts a call that is over, and writes its line of the log.

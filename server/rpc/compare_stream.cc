@@ -16,7 +16,7 @@ namespace assay::server {
 namespace {
 
 // The most comparisons that wait for one device.
-constexpr std::size_t kMostWaiting = 16;
+constexpr std::size_t kMostWaiting = 32;
 
 absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::string& wanted) {
   const std::vector<CaseExecutor*> found = devices.Select(wanted);

@@ -179,11 +179,15 @@ grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTe
     grpc::CallbackServerContext* context, v1::CaseResult* response) {
   Call call(context, "CompareTensors");
   CallDesk& desk = impl_->desk;
-  if (absl::Status s = desk.Admit(call); !s.ok()) {
-    return desk.Refuse<grpc::ServerReadReactor<v1::CompareTensorsRequest>>(call, s);
-  }
+  using Reactor = grpc::ServerReadReactor<v1::CompareTensorsRequest>;
+  if (absl::Status s = desk.Admit(call); !s.ok()) return desk.Refuse<Reactor>(call, s);
+  absl::StatusOr<Place> place = desk.AdmitComparison(call);
+  if (!place.ok()) return desk.Refuse<Reactor>(call, place.status());
   return impl_->Opened(impl_->comparisons.Start(
-      response, [&desk, call](const grpc::Status& status) { desk.Close(call, status); }));
+      response, [&desk, call, place = *std::move(place)](const grpc::Status& status) mutable {
+        place.reset();
+        desk.Close(call, status);
+      }));
 }
 
 grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>*

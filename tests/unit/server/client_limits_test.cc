@@ -162,6 +162,18 @@ TEST_F(ClientLimitsTest, UploadsAreCountedForEachClientUntilTheyEnd) {
   EXPECT_TRUE(limits_->AdmitUpload("a").ok());
 }
 
+TEST_F(ClientLimitsTest, ComparisonsAreCountedForEachClientUntilTheyEnd) {
+  Make({.uploads = 1, .comparisons = 2});
+  const Place upload = *limits_->AdmitUpload("a");
+  Place first = *limits_->AdmitComparison("a");
+  const Place second = *limits_->AdmitComparison("a");
+  EXPECT_EQ(LimitOf(limits_->AdmitComparison("a").status()), "client-max-comparisons");
+  EXPECT_THAT(refused_, ElementsAre(Limit::kClientComparisons));
+  EXPECT_TRUE(limits_->AdmitComparison("b").ok()) << "another client has its own";
+  first.reset();
+  EXPECT_TRUE(limits_->AdmitComparison("a").ok());
+}
+
 using Connection = ClientLimits::Connection;
 
 TEST_F(ClientLimitsTest, CallsOfAConnectionBeyondTheLimitAreRefusedUntilThereIsRoom) {

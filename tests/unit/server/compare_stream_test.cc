@@ -141,6 +141,7 @@ class CompareRpc : public testing::Test {
   }
 
   void Serve(ServiceOptions options) {
+    options.limits = &limits_;
     service_ = std::make_unique<ValidationService>(*jobs_, devices_, &metrics_, std::move(options));
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
@@ -207,6 +208,7 @@ class CompareRpc : public testing::Test {
 
   std::string folder_;
   CountingMetrics metrics_;
+  ClientLimits limits_{{.values = {.comparisons = 0}}};
   DeviceSet devices_;
   RecordingDevice* device_ = nullptr;
   std::unique_ptr<Store> store_;
@@ -406,7 +408,7 @@ TEST_F(CompareRpc, StoppingEndsWhatRunsAndRefusesWhatComes) {
 TEST_F(CompareRpc, OneAtATimeAndOnlySoManyWait) {
   device_->hold = true;
   std::vector<std::unique_ptr<Call>> calls;
-  for (int i = 0; i < 18; ++i) {
+  for (int i = 0; i < 34; ++i) {
     calls.push_back(std::make_unique<Call>(*stub_));
     calls.back()->Write(Header());
     calls.back()->writer->WritesDone();  // so that none waits for another's turn to be asked
@@ -414,7 +416,7 @@ TEST_F(CompareRpc, OneAtATimeAndOnlySoManyWait) {
       ASSERT_TRUE(device_->AwaitBegun(1));
     }
   }
-  // One runs and 16 wait; which one came too late the order of writing does not say.
+  // One runs and 32 wait; which one came too late the order of writing does not say.
   ASSERT_TRUE(Counted("CompareTensors RESOURCE_EXHAUSTED"));
   device_->hold = false;
   int refused = 0;
@@ -423,6 +425,21 @@ TEST_F(CompareRpc, OneAtATimeAndOnlySoManyWait) {
     refused += status.ok() ? 0 : 1;
   }
   EXPECT_EQ(refused, 1);
+}
+
+TEST_F(CompareRpc, AClientHasOnlySoManyAndGivesThemBack) {
+  limits_.Set({.comparisons = 1});
+  device_->hold = true;
+  Call first(*stub_);
+  first.Write(Header());
+  ASSERT_TRUE(device_->AwaitBegun(1));
+  const grpc::Status refusal = Refusal(Header());
+  EXPECT_EQ(refusal.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refusal.error_details(), HasSubstr("client-max-comparisons"));
+  device_->hold = false;
+  EXPECT_TRUE(first.Finish().ok());
+  ASSERT_TRUE(Counted("CompareTensors OK"));  // the place is free before the call is counted
+  EXPECT_TRUE(Refusal(Header()).ok());
 }
 
 // The other half: a supervisor and its worker.
