@@ -124,6 +124,7 @@ std::string Daemon::ReadyLine() const {
 void Daemon::Drain() {
   manager_.Notify("STOPPING=1\nSTATUS=draining");
   board_->Drain();
+  service_->EndMeasuring();
   jobs_->Drain(config_.drain_timeout);
   service_->Stop();
   grpc_.unix_listeners.clear();

@@ -9,6 +9,7 @@
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/error_info.h"
+#include "server/rpc/open_streams.h"
 #include "server/rpc/request_parsing.h"
 
 namespace assay::server {
@@ -24,7 +25,10 @@ absl::Status DeviceCalls::ListDevices(const v1::ListDevicesRequest& request,
                                       v1::ListDevicesResponse& response) {
   for (const auto& executor : devices_.executors) {
     // A device that is busy or cannot measure is listed without ceilings.
-    if (request.measure_ceilings()) executor->MeasureCeilings().IgnoreError();
+    if (request.measure_ceilings()) {
+      executor->MeasureCeilings(stopping_).IgnoreError();
+      if (stopping_.cancelled()) return Stopping();
+    }
     *response.add_devices() = Describe(*executor);
   }
   for (const v1::Device& device : devices_.unavailable) *response.add_devices() = device;

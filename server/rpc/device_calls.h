@@ -23,13 +23,15 @@ class DeviceCalls {
   DeviceCalls(JobManager& jobs, DeviceSet& devices, TelemetryOf telemetry)
       : jobs_(jobs), devices_(devices), telemetry_(std::move(telemetry)) {}
 
-  // Takes seconds if ceilings are to be measured.
+  // Takes seconds if ceilings are to be measured. UNAVAILABLE after EndMeasuring().
   absl::Status ListDevices(const v1::ListDevicesRequest& request,
                            v1::ListDevicesResponse& response);
   // Waits for the device.
   absl::Status ReleaseDevice(const v1::ReleaseDeviceRequest& request, v1::Device& device);
   absl::Status ListKernels(const v1::ListKernelsRequest& request,
                            v1::ListKernelsResponse& response);
+  // Ends the calls that measure ceilings, because the daemon stops. Call it once.
+  void EndMeasuring() { stopping_.Cancel(); }
 
  private:
   v1::Device Describe(CaseExecutor& executor);
@@ -37,6 +39,7 @@ class DeviceCalls {
   JobManager& jobs_;
   DeviceSet& devices_;
   const TelemetryOf telemetry_;
+  CancelToken stopping_;
 };
 
 }  // namespace assay::server

@@ -98,6 +98,8 @@ void ValidationService::AskPump() {
 
 void ValidationService::SetWatchStall(absl::Duration stall) { impl_->streams.SetStall(stall); }
 
+void ValidationService::EndMeasuring() { impl_->device_calls.EndMeasuring(); }
+
 void ValidationService::Stop() { impl_->streams.Stop(); }
 
 grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerContext* context,

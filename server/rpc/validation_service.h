@@ -57,6 +57,10 @@ class ValidationService : public v1::ValidationService::CallbackService {
   // As ServiceOptions::watch_stall, from now on.
   void SetWatchStall(absl::Duration stall);
 
+  // Ends calls that measure ceilings with UNAVAILABLE and refuses new ones. Such a call keeps a
+  // device from the jobs, so call it before the jobs are drained.
+  void EndMeasuring();
+
   // Ends open streams with UNAVAILABLE and refuses new ones.
   void Stop();
 

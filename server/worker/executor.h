@@ -102,8 +102,9 @@ class CaseExecutor {
   // Gives the arena back and changes nothing else. FAILED_PRECONDITION while a case runs.
   virtual absl::Status GiveBack() = 0;
 
-  // Measures the ceilings that are not known or in doubt. FAILED_PRECONDITION while a case runs.
-  virtual absl::Status MeasureCeilings() = 0;
+  // Measures the ceilings that are not known or in doubt. `cancel` ends it as it ends a case.
+  // FAILED_PRECONDITION while a case runs, CANCELLED.
+  virtual absl::Status MeasureCeilings(const CancelToken& cancel) = 0;
 };
 
 // The devices of this daemon, in the order of --devices. A device or a backend that cannot be used

@@ -202,21 +202,26 @@ class Supervisor final : public CaseExecutor {
     return keeper_.ReleaseArena();
   }
 
-  absl::Status MeasureCeilings() override {
+  absl::Status MeasureCeilings(const CancelToken& cancel) override {
+    const absl::Status cancelled = absl::CancelledError("cancelled before the ceilings were there");
     if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
-    const std::unique_lock turn(keeper_.turn());
+    if (!keeper_.turn().LockUnless(&cancel)) return cancelled;
+    const std::unique_lock turn(keeper_.turn(), std::adopt_lock);
     const v1::Device known = keeper_.Describe();
     if (all_measured_ &&
         std::none_of(known.ceilings().begin(), known.ceilings().end(), IsDoubtful)) {
       return absl::OkStatus();
     }
     const WorkerKeeper::Busy busy(keeper_);
-    if (absl::Status status = keeper_.EnsureWorker(); !status.ok()) return status;
     worker::v1::MeasureCeilingsResponse response;
-    absl::Status status = keeper_.PlainCall(
-        absl::Minutes(2), "measuring the ceilings",
-        [&](WorkerLink& w, const CallLimits& l) { return w.MeasureCeilings(l, &response); });
-    if (!status.ok()) return status;
+    absl::Status status = keeper_.EnsureWorker(&cancel);
+    if (status.ok()) {
+      status = keeper_.PlainCall(
+          absl::Minutes(2), "measuring the ceilings",
+          [&](WorkerLink& w, const CallLimits& l) { return w.MeasureCeilings(l, &response); },
+          &cancel);
+    }
+    if (!status.ok()) return cancel.cancelled() ? cancelled : status;
     keeper_.KeepCeilings(response.kept_ceilings());
     keeper_.Learn([&](v1::Device& device) { *device.mutable_ceilings() = response.ceilings(); });
     // Without the memory's some could not be measured: again.

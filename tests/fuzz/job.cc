@@ -40,7 +40,7 @@ class Described final : public CaseExecutor {
   const std::vector<v1::Kernel>& Kernels() const override { return kernels_; }
   absl::Status Release() override { return absl::OkStatus(); }
   absl::Status GiveBack() override { return absl::OkStatus(); }
-  absl::Status MeasureCeilings() override { return absl::OkStatus(); }
+  absl::Status MeasureCeilings(const CancelToken&) override { return absl::OkStatus(); }
 
  private:
   const std::string id_;

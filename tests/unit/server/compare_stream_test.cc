@@ -96,7 +96,7 @@ class RecordingDevice final : public CaseExecutor {
   const std::vector<v1::Kernel>& Kernels() const override { return kernels_; }
   absl::Status Release() override { return absl::OkStatus(); }
   absl::Status GiveBack() override { return absl::OkStatus(); }
-  absl::Status MeasureCeilings() override { return absl::OkStatus(); }
+  absl::Status MeasureCeilings(const CancelToken&) override { return absl::OkStatus(); }
 
   bool AwaitBegun(int calls) {
     std::unique_lock lock(mutex_);

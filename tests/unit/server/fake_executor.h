@@ -129,7 +129,9 @@ class FakeExecutor final : public CaseExecutor {
     ++given_back;
     return absl::OkStatus();
   }
-  absl::Status MeasureCeilings() override { return absl::OkStatus(); }
+  absl::Status MeasureCeilings(const CancelToken& cancel) override {
+    return on_measure ? on_measure(cancel) : absl::OkStatus();
+  }
 
   void AddKernel(std::string_view op, std::string_view provider, bool available = true) {
     v1::Kernel& kernel = kernels.emplace_back();
@@ -157,6 +159,7 @@ class FakeExecutor final : public CaseExecutor {
   bool in_turn = false;                                           // shares no launches
   bool remember = true;                                           // what was executed
   std::function<void()> on_kernels;                               // called by Kernels
+  std::function<absl::Status(const CancelToken&)> on_measure;     // called by MeasureCeilings
   std::int64_t arena_bytes = std::int64_t{1} << 30;
   std::vector<v1::Kernel> kernels;
 

@@ -552,6 +552,29 @@ TEST_F(ServiceTest, DrainEndsOpenStreams) {
   EXPECT_EQ(Call(&Stub::CreateJob, Copies(1), &job).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(ServiceTest, DrainEndsTheMeasuringOfCeilings) {
+  std::latch measuring(1);
+  cpu_->on_measure = [&](const CancelToken& cancel) {
+    measuring.count_down();
+    while (!cancel.cancelled()) std::this_thread::yield();
+    return absl::CancelledError("cancelled");
+  };
+  v1::ListDevicesRequest request;
+  request.set_measure_ceilings(true);
+  grpc::Status status;
+  std::jthread caller([&] {
+    v1::ListDevicesResponse devices;
+    status = Call(&Stub::ListDevices, request, &devices);
+  });
+  measuring.wait();
+  service_->EndMeasuring();
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(InfoOf(status).reason(), "STOPPING");
+  v1::ListDevicesResponse devices;
+  EXPECT_TRUE(Call(&Stub::ListDevices, v1::ListDevicesRequest(), &devices).ok());
+}
+
 TEST_F(ServiceTest, JobsAreListedByFilterAndPage) {
   for (int n = 0; n < 5; ++n) {
     v1::CreateJobRequest request = Copies(1);

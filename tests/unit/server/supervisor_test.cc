@@ -259,13 +259,29 @@ TEST_F(SupervisorTest, ACaseThatWaitsForTheCeilingsCanBeCancelled) {
   options.environment = {"FAKE_WORKER=hang-ceilings"};
   Make(std::move(options));
   const pid_t pid = std::stoi(Run("answer").implementation());
-  std::thread measuring([this] { EXPECT_FALSE(executor_->MeasureCeilings().ok()); });
+  const CancelToken never;
+  std::thread measuring([&] { EXPECT_FALSE(executor_->MeasureCeilings(never).ok()); });
   while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
   std::thread canceller([this] { cancel_.Cancel(); });
   ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
   canceller.join();
   kill(pid, SIGKILL);
   measuring.join();
+}
+
+TEST_F(SupervisorTest, MeasuringTheCeilingsCanBeCancelled) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=hang-ceilings"};
+  options.cancel_grace = absl::Milliseconds(20);
+  Make(std::move(options));
+  CancelToken cancel;
+  std::thread measuring(
+      [&] { EXPECT_EQ(executor_->MeasureCeilings(cancel).code(), absl::StatusCode::kCancelled); });
+  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  cancel.Cancel();
+  measuring.join();
+  EXPECT_EQ(executor_->MeasureCeilings(cancel).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED) << "the device is free again";
 }
 
 TEST_F(SupervisorTest, AWorkerThatTakesLongToStartCanBeCancelled) {
@@ -347,11 +363,11 @@ TEST_F(SupervisorTest, ABusyDeviceRefusesReleaseAndCeilings) {
   std::thread runner([this] { Run("hang", absl::Minutes(5)); });
   while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
   EXPECT_EQ(executor_->Release().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(executor_->MeasureCeilings().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(executor_->MeasureCeilings({}).code(), absl::StatusCode::kFailedPrecondition);
   cancel_.Cancel();
   runner.join();
   EXPECT_TRUE(executor_->Release().ok());
-  EXPECT_TRUE(executor_->MeasureCeilings().ok());
+  EXPECT_TRUE(executor_->MeasureCeilings({}).ok());
   EXPECT_EQ(executor_->Describe().ceilings_size(), 2);
 }
 
@@ -366,14 +382,14 @@ TEST_F(SupervisorTest, WhatTheWorkerKnowsOfItsCeilingsComesWithItsTimes) {
   Run("timed");
   EXPECT_THAT(suspect(), ElementsAre(false));
   EXPECT_EQ(executor_->Describe().ceilings(0).bytes_per_second(), 1.5e9);
-  ASSERT_TRUE(executor_->MeasureCeilings().ok());
+  ASSERT_TRUE(executor_->MeasureCeilings({}).ok());
   EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the one it knew was not all there are";
   EXPECT_EQ(executor_->Describe().ceilings(0).bytes_per_second(), 1e9);
   Run("beyond");
   EXPECT_THAT(suspect(), ElementsAre(true, false));
   Run("answer");
   EXPECT_THAT(suspect(), ElementsAre(true, false));
-  ASSERT_TRUE(executor_->MeasureCeilings().ok());
+  ASSERT_TRUE(executor_->MeasureCeilings({}).ok());
   EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the worker was asked again";
 }
 
