@@ -52,7 +52,7 @@ class RunnerProcess {
   // Seconds that requests took beyond the tasks themselves, since the last call.
   double TakeOverhead();
   // What a request to a frozen runner costs, for which nobody slept [seconds].
-  double frozen_overhead() const { return frozen_overhead_; }
+  double frozen_overhead() const { return costs_.frozen; }
 
   // The shared libraries that the runner has mapped, by file name, without those of the C and C++
   // languages and the kernel's own. Empty if it cannot be read.
@@ -62,7 +62,17 @@ class RunnerProcess {
   RunnerProcess() = default;
   absl::Status MakeMemory(const Description& description);
   absl::Status Spawn();
+  // What a request costs [seconds]: of a runner that goes on, and of a frozen one, for which the
+  // judge waits without sleeping, and for which it sleeps.
+  struct Costs {
+    double quick = 0;
+    double frozen = 0;
+    double slept = 0;
+  };
+  // Waits until the runner answers, and learns what its requests cost. Runners of one judge cost
+  // the same, so what one has cost counts for some minutes.
   absl::Status Calibrate();
+  absl::StatusOr<Costs> MeasureCosts();
   // Lets the runner's threads go on.
   void GoOn();
   bool Wait(std::uint32_t number, double deadline_seconds);
@@ -82,11 +92,7 @@ class RunnerProcess {
   bool frozen_ = false;
   bool slept_ = false;  // the judge, for the last request, and only the time or the end woke it
   double overhead_ = 0;
-  // What a request costs [seconds]: of a runner that goes on, and of a frozen one, for which the
-  // judge waits without sleeping, and for which it sleeps.
-  double quick_overhead_ = 0;
-  double frozen_overhead_ = 0;
-  double slept_overhead_ = 0;
+  Costs costs_;
 };
 
 }  // namespace assay

@@ -64,6 +64,13 @@ TEST(RunnerProcess, DoesOneTaskAfterTheOther) {
   EXPECT_THAT(process->LoadedLibraries(""), ::testing::ElementsAre("honest.so"));
 }
 
+TEST(RunnerProcess, WhatARequestCostsIsMeasuredOnceForSomeMinutes) {
+  const double first = Started("honest")->frozen_overhead();
+  const double second = Started("honest")->frozen_overhead();
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(second, first);
+}
+
 TEST(RunnerProcess, TellsHowItDied) {
 #ifdef __SANITIZE_ADDRESS__
   constexpr int kStatus = 1;  // the sanitizer looks for leaks at exit, which the process may not
