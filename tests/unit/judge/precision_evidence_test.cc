@@ -34,6 +34,8 @@ class TellingDevice : public testing::ForwardingDevice, private DeviceReferences
  public:
   bool tells = true, own_references = false, fills = true, directs = true;
   ResidualSums sums;
+  std::optional<ResidualSums> of_right;  // of the right output; without, the device makes none
+  int passes = 0;
   absl::Status fault;
   ResidualRequest asked;
   std::vector<std::pair<std::int64_t, std::int64_t>> reads;  // (begin, count)
@@ -44,7 +46,10 @@ class TellingDevice : public testing::ForwardingDevice, private DeviceReferences
   absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& request) override {
     asked = request;
     if (!fault.ok()) return fault;
-    return sums;
+    return ++passes > 1 && of_right ? *of_right : sums;
+  }
+  absl::Status FromHost(const void* from, std::int64_t bytes, void* to) override {
+    return of_right ? cpu_->FromHost(from, bytes, to) : ForwardingDevice::FromHost(from, bytes, to);
   }
   absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
     if (left-- == 0) return absl::DataLossError("the device is gone");
@@ -258,6 +263,7 @@ class Reading : public ::testing::Test {
   absl::StatusOr<PrecisionReading> Told() {
     op_.asked = 0;
     device_.reads.clear();
+    device_.passes = 0;
     const TensorView output{output_.data(), DType::kF32, Extents::Dense(1, 100, 1000)};
     return TellPrecision({.c = case_,
                           .op = op_,
@@ -439,6 +445,23 @@ TEST_F(Reading, AUsersTensorsHaveTheGateOfTheirOrders) {
   EXPECT_EQ(Said(), Verdict::kInconclusive);
   SetRms(4 * factor * 1.01);
   EXPECT_EQ(Said(), Verdict::kFailed);
+}
+
+// What is found of the rounded reference, too, says nothing of the kernel: for generated data, and
+// for tensors that a user sent.
+TEST_F(Reading, WhatTheRightOutputShowsIsNotTheKernels) {
+  for (const bool received : {false, true}) {
+    received_ = received;
+    device_.of_right.reset();
+    const Verdict alone = Said();
+    EXPECT_EQ(alone, received ? Verdict::kInconclusive : Verdict::kFailed);
+    device_.of_right = device_.sums;
+    EXPECT_EQ(Said(), Verdict::kPassed) << received;
+    EXPECT_TRUE(Told()->precision.has_value()) << "what was measured stays";
+    device_.of_right->sum_squared = 0.25 * static_cast<double>(kElements);
+    EXPECT_EQ(Said(), alone) << received;
+    EXPECT_EQ(device_.passes, 2);
+  }
 }
 
 }  // namespace

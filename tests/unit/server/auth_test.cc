@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -203,6 +204,26 @@ TEST_F(AuthTest, WhenItExpiresIsKnownAndOnceItHasItIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(expired));
   EXPECT_THAT(std::string(expired.message()),
               HasSubstr(files_.cert + " holds a certificate that expired on 20"));
+}
+
+// The files have not changed since they were refused, so nothing but another try takes them.
+TEST_F(AuthTest, ASetThatCouldNotBeReadForAMomentIsTakenLater) {
+  const auto opened = CertificateStore::Open(files_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const std::shared_ptr<CertificateStore> store = *opened;
+  const auto before = store->Current();
+  Install(authority_.Issue(101));
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none{0, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  store->LookNow();
+  EXPECT_EQ(store->Current(), before) << "no file can be opened";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (store->Current() == before && absl::Now() < deadline)
+    absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_NE(store->Current(), before);
 }
 
 TEST_F(AuthTest, WithAnAuthorityOnlyItsClientsGetThrough) {

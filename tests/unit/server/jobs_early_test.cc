@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -20,8 +22,10 @@ class HeldStore final : public Store {
 
   std::function<void()> while_written = [] {};
   std::vector<std::string> names;  // of all new jobs, those that were refused too
-  bool hides_requests = false;     // as if a request had come twice at the same time
-  std::optional<v1::Job> has;      // a job of whatever name is asked for
+  // What the next new jobs get, and whether each had its place before.
+  std::deque<std::pair<absl::Status, bool>> refusals;
+  bool hides_requests = false;  // as if a request had come twice at the same time
+  std::optional<v1::Job> has;   // a job of whatever name is asked for
 
   void TellOfState(std::function<void(const StoreState&)> told) override {
     store_->TellOfState(std::move(told));
@@ -34,6 +38,12 @@ class HeldStore final : public Store {
   const std::vector<std::string>& notices() const override { return store_->notices(); }
   absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) override {
     names.push_back(job.job.name());
+    if (!refusals.empty()) {
+      const auto [status, placed] = refusals.front();
+      refusals.pop_front();
+      if (placed) queued();
+      return status;
+    }
     return store_->CreateJob(job, [&] {
       queued();
       while_written();
@@ -197,6 +207,21 @@ TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
     const auto watch = manager_->Watch(held_->names[refused], 0, [] {});
     EXPECT_TRUE(absl::IsNotFound(watch.status())) << "it is no longer in memory";
   }
+}
+
+// The first name is taken, which the store says when the job has begun. The second write fails
+// before its job has a place: nothing of that job runs, so nothing but this forgets it.
+TEST_F(EarlyJobs, AnAttemptThatFailsIsNotTheOneBeforeIt) {
+  held_->refusals = {{absl::AlreadyExistsError("the name"), true},
+                     {absl::ResourceExhaustedError("the disk is full"), false}};
+  const absl::StatusOr<v1::Job> refused = manager_->Create(Copies(1), "");
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
+  ASSERT_EQ(held_->names.size(), 2u);
+  EXPECT_TRUE(absl::IsNotFound(manager_->Watch(held_->names[1], 0, [] {}).status()));
+  while (manager_->QueueDepth("cpu:0") > 0) std::this_thread::yield();
+  const std::string next = Create(Copies(1));
+  gate_.Let(1);
+  EXPECT_EQ(Finish(next).verdict(), v1::VERDICT_PASSED);
 }
 
 }  // namespace
