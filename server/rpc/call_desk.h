@@ -88,8 +88,8 @@ class CallDesk {
       End(reactor, call, s);
       return reactor;
     }
-    const bool taken = thread.TryRun([this, reactor, call, handler = std::move(handler)] {
-      if constexpr (std::is_invocable_v<Handler, const Call&>) {
+    const bool taken = thread.TryRun([this, reactor, call, handler = std::move(handler)]() mutable {
+      if constexpr (std::is_invocable_v<Handler, Call&>) {
         End(reactor, call, handler(call));
       } else {
         End(reactor, call, handler());

@@ -14,6 +14,11 @@
 namespace assay::server {
 namespace {
 
+// A request may take so many times its largest size in memory, or so much for each of the most
+// cases [bytes]. A usual case takes a third of that.
+constexpr std::int64_t kParsedOfRequest = 8;
+constexpr std::int64_t kParsedOfCase = 4096;
+
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
@@ -80,6 +85,8 @@ void Daemon::MakeService() {
   service_options.access = access_.get();
   service_options.limits = limits_.get();
   service_options.watch_stall = config_.watch_stall;
+  service_options.parsed_bytes =
+      std::max(kParsedOfRequest * config_.max_request_bytes, kParsedOfCase * config_.max_cases);
   service_options.store = store_.get();
   service_options.kernels = kernels_.get();
   v1::ServerInfo& info = service_options.info;

@@ -13,6 +13,7 @@
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/device_calls.h"
 #include "server/rpc/external_stream.h"
+#include "server/rpc/message_weight.h"
 #include "server/rpc/open_streams.h"
 #include "server/rpc/pages.h"
 #include "server/rpc/request_parsing.h"
@@ -37,6 +38,7 @@ struct ValidationService::Impl {
         kernels(options.kernels),
         desk(options.access, options.limits, metrics),
         device_calls(jobs, devices, std::move(options.telemetry)),
+        parsed_bytes(options.parsed_bytes),
         info(std::move(options.info)),
         comparisons(jobs, devices, options.upload),
         streams(options.watch_stall,
@@ -54,6 +56,7 @@ struct ValidationService::Impl {
   UserKernels* const kernels;
   CallDesk desk;
   DeviceCalls device_calls;
+  const std::int64_t parsed_bytes;
 
   std::mutex mutex;
   v1::ServerInfo info;  // mutex
@@ -103,17 +106,23 @@ void ValidationService::EndMeasuring() { impl_->device_calls.EndMeasuring(); }
 void ValidationService::Stop() { impl_->streams.Stop(); }
 
 grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerContext* context,
-                                                       const v1::CreateJobRequest* request,
-                                                       v1::Job* response) {
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
   // Planning and storing ten thousand cases takes a while.
   return impl_->desk.AnswerOn(
-      impl_->writes, {context, "CreateJob", request, response},
-      [this, request, response](const Call& call) {
-        absl::StatusOr<v1::Job> created =
+      impl_->writes, {context, "CreateJob"}, [this, request, response](Call& call) {
+        v1::CreateJobRequest asked;
+        absl::Status parsed = ParseWeighed(*request, impl_->parsed_bytes, asked);
+        if (!parsed.ok()) return parsed;
+        const absl::StatusOr<v1::Job> created =
             impl_->desk.MakeAdmitted(CallDesk::ClientOf(call), [&](const AdmitJob& admit) {
-              return impl_->jobs.Create(request->spec(), request->request_id(), admit);
+              return impl_->jobs.Create(asked.spec(), asked.request_id(), admit);
             });
-        return Fill(std::move(created), *response);
+        if (!created.ok()) return created.status();
+        call.target = created->name();
+        const grpc::Slice answer(created->SerializeAsString());
+        *response = grpc::ByteBuffer(&answer, 1);
+        return absl::OkStatus();
       });
 }
 

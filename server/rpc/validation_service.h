@@ -8,6 +8,7 @@
 #ifndef ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 #define ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -37,12 +38,19 @@ struct ServiceOptions {
   UserKernels* kernels = nullptr;
   // What BackupStore copies; null: it is UNIMPLEMENTED. Must outlive the service.
   Store* store = nullptr;
+  // The most that a request of CreateJob may take in memory [bytes].
+  std::int64_t parsed_bytes = std::int64_t{256} << 20;
   // How fast the tensors of a comparison must come.
   UploadLimit upload;
   TelemetryOf telemetry;  // may be empty
 };
 
-class ValidationService : public v1::ValidationService::CallbackService {
+// A request of CreateJob comes unparsed, because of all requests it can grow the most: it is parsed
+// when it is known who calls, and one at a time.
+using ServiceBase =
+    v1::ValidationService::WithRawCallbackMethod_CreateJob<v1::ValidationService::CallbackService>;
+
+class ValidationService : public ServiceBase {
  public:
   // `metrics` may be null.
   ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics, ServiceOptions options);
@@ -64,8 +72,8 @@ class ValidationService : public v1::ValidationService::CallbackService {
   // Ends open streams with UNAVAILABLE and refuses new ones.
   void Stop();
 
-  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext*, const v1::CreateJobRequest*,
-                                      v1::Job*) override;
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
+                                      grpc::ByteBuffer*) override;
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext*, const v1::GetJobRequest*,
                                    v1::Job*) override;
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext*, const v1::ListJobsRequest*,

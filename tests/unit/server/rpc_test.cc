@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -345,6 +347,46 @@ TEST_F(ServiceTest, RefusalsCarryTheirDetailsOverTheWire) {
   }
   EXPECT_EQ(Call(&Stub::CreateJob, request, &job).error_code(), grpc::StatusCode::INVALID_ARGUMENT)
       << "however many fields are wrong, the client gets the reason";
+}
+
+// 3 MB of empty cases, which would take 600 MB in memory.
+TEST_F(ServiceTest, ARequestThatGrowsTooMuchIsRefusedUnparsed) {
+  constexpr int kCases = 1'500'000;
+  std::string cases;
+  for (int n = 0; n < kCases; ++n) cases += std::string_view("\x0a\x00", 2);
+  v1::CreateJobRequest request;
+  const auto within = [](const google::protobuf::Message& message, std::string_view field,
+                         const std::string& bytes) {
+    const int number = message.GetDescriptor()->FindFieldByName(std::string(field))->number();
+    std::string made(1, static_cast<char>(number << 3 | 2));
+    for (std::size_t left = bytes.size(); left > 0; left >>= 7) {
+      made += static_cast<char>((left & 0x7f) | (left > 0x7f ? 0x80 : 0));
+    }
+    return made + bytes;
+  };
+  const grpc::Slice slice(within(request, "spec", within(request.spec(), "cases", cases)));
+  const grpc::ByteBuffer sent(&slice, 1);
+  const auto peak = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_maxrss >> 10;
+  };
+  const long before = peak();
+  grpc::ClientContext context;
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  std::latch answered(1);
+  grpc::GenericStub stub(server_->InProcessChannel({}));
+  stub.UnaryCall(&context, "/assay.v1.ValidationService/CreateJob", {}, &sent, &answer,
+                 [&](grpc::Status got) {
+                   status = std::move(got);
+                   answered.count_down();
+                 });
+  answered.wait();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("in memory"));
+  EXPECT_LT(peak() - before, 100) << "[MiB]";
+  Watch(Create(Copies(1)));
 }
 
 TEST_F(ServiceTest, WatchRefusesWhatItCannotFollow) {
