@@ -24,6 +24,13 @@ absl::Status CheckSize(const v1::ValidateExternalRequest& message) {
                            Cat("must have at most ", kMostExternalBytes, " bytes, got ", bytes)}});
 }
 
+// A few bytes may hold millions of cases, and the message waits for a thread before it is planned.
+absl::Status CheckCases(const v1::ValidateExternalRequest& first, int most) {
+  const int cases = first.job().spec().cases().cases_size();
+  if (cases <= most) return absl::OkStatus();
+  return BadRequestError({{"spec.cases", Cat("may hold at most ", most, " cases, got ", cases)}});
+}
+
 }  // namespace
 
 class ExternalStream::Link final : public CallerLink {
@@ -51,8 +58,10 @@ std::shared_ptr<ExternalStream> ExternalStream::Start(Options options) {
 void ExternalStream::OnReadDone(bool ok) {
   // This stands before the next read starts, because that read may end on another thread at once.
   const bool first = !std::exchange(first_seen_, true);
-  if (ok && !first) {
-    if (absl::Status s = CheckSize(incoming()); !s.ok()) {
+  if (ok) {
+    const absl::Status s =
+        first ? CheckCases(incoming(), options_.jobs->options().max_cases) : CheckSize(incoming());
+    if (!s.ok()) {
       Conclude(s);  // before the job can end, which would be another end of the call
       Lose();
       GiveUp();

@@ -54,12 +54,14 @@ bool WriteFile(const fs::path& path, std::string_view text) {
   return file.good();
 }
 
-// Finds the file with the counters. rocprofv3 puts it into a folder of its own choice.
+// Finds the file with the counters. rocprofv3 puts it into a folder of its own choice. What the
+// profiler has left running may remove folders meanwhile.
 std::string ReadCounters(const std::string& folder) {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.path().filename().string().ends_with("counter_collection.csv")) {
-      return ReadFile(entry.path());
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().filename().string().ends_with("counter_collection.csv")) {
+      return ReadFile(at->path());
     }
   }
   return ReadFile(fs::path(folder) / "counters.csv");

@@ -389,6 +389,29 @@ TEST_F(ServiceTest, ARequestThatGrowsTooMuchIsRefusedUnparsed) {
   Watch(Create(Copies(1)));
 }
 
+// A message of millions of cases must not lie in memory until the thread that plans is free.
+TEST_F(ServiceTest, TooManyCasesOfACallerAreRefusedWithoutWaiting) {
+  std::latch released(1);
+  std::latch planning(1);
+  std::once_flag once;
+  cpu_->on_kernels = [&] {
+    std::call_once(once, [&] { planning.count_down(); });
+    released.wait();
+  };
+  std::jthread creator([&] { Create(Copies(1)); });
+  planning.wait();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+  const auto stream = stub_->ValidateExternal(&context);
+  v1::ValidateExternalRequest request;
+  *request.mutable_job()->mutable_spec() = Copies(10'001).spec();
+  stream->Write(request);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("at most 10000 cases"));
+  released.count_down();
+}
+
 TEST_F(ServiceTest, WatchRefusesWhatItCannotFollow) {
   EXPECT_EQ(Watch("job/x").second.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Watch("jobs/none").second.error_code(), grpc::StatusCode::NOT_FOUND);
