@@ -207,6 +207,7 @@ class Supervisor final : public CaseExecutor {
     if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
     if (!keeper_.turn().LockUnless(&cancel)) return cancelled;
     const std::unique_lock turn(keeper_.turn(), std::adopt_lock);
+    if (cancel.cancelled()) return cancelled;
     const v1::Device known = keeper_.Describe();
     if (all_measured_ &&
         std::none_of(known.ceilings().begin(), known.ceilings().end(), IsDoubtful)) {
