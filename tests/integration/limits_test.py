@@ -71,6 +71,12 @@ def tearDownModule():
     shutil.rmtree(M.folder, ignore_errors=True)
 
 
+def most_resident(pid):
+    """The most that the process held in RAM [bytes]."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
+
 class Client:
     """A client with a connection of its own."""
 
@@ -245,6 +251,26 @@ class Limits(unittest.TestCase):
             with self.assertRaises(grpc.RpcError) as caught:
                 Client(daemon.grpc).create(request=request)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    def test_millions_of_empty_cases_take_no_memory(self):
+        def within(field, message):
+            head, left = bytes([field << 3 | 2]), len(message)
+            while left > 0x7F:
+                head, left = head + bytes([left & 0x7F | 0x80]), left >> 7
+            return head + bytes([left]) + message
+
+        cases = within(M.job.JobSpec.CASES_FIELD_NUMBER, b"\x0a\x00" * (8 << 20))  # 3 GB once they are parsed
+        request = within(M.service.CreateJobRequest.SPEC_FIELD_NUMBER, cases)
+        with harness.Daemon() as daemon:
+            client = Client(daemon.grpc)
+            client.create()
+            before = most_resident(daemon.process.pid)
+            with self.assertRaises(grpc.RpcError) as caught:
+                client.channel.unary_unary(SERVICE + "CreateJob")(request, timeout=harness.LONG)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, caught.exception.details())
+            self.assertIn("in memory", caught.exception.details())
+            self.assertLess(most_resident(daemon.process.pid) - before, 256 << 20)
+            client.create()
 
 
 class Watchers(unittest.TestCase):
