@@ -134,7 +134,7 @@ TEST_P(Adversarial, HasTheOutcomeOfTheTable) {
   const Row& row = GetParam();
   std::string why;
   if (LandlockVersion(&why) == 0) GTEST_SKIP() << "users' kernels do not run here: " << why;
-  const CaseOutcome outcome = RunRow(row, row.kernel == "endless" ? 20 : 120);
+  const CaseOutcome outcome = RunRow(row, row.kernel == "endless" ? 8 : 120);
   ASSERT_EQ(outcome.verdict, row.verdict) << Describe(outcome);
   if (row.verdict == Verdict::kPassed) return;
   ASSERT_FALSE(outcome.findings.empty());
