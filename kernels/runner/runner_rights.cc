@@ -21,6 +21,7 @@
 #include <system_error>
 #include <vector>
 
+#include "kernels/confine/call_rules.h"
 #include "kernels/confine/file_rights.h"
 #include "kernels/text/cat.h"
 
@@ -60,80 +61,47 @@ constexpr std::array kAllowed = {
 // A program takes an older call when this does not exist: the filter sees the flags of clone.
 constexpr std::array kAbsent = {"clone3", "io_uring_setup"};
 
-class Filter {
- public:
-  Filter() : context_(seccomp_init(SCMP_ACT_ERRNO(EPERM))) {}
-  ~Filter() {
-    if (context_ != nullptr) seccomp_release(context_);
-  }
-  Filter(const Filter&) = delete;
-  Filter& operator=(const Filter&) = delete;
-
-  void Do(std::uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
-    if (context_ == nullptr) return;
-    const int call = seccomp_syscall_resolve_name(name);
-    if (call == __NR_SCMP_ERROR) return;
-    const int done = seccomp_rule_add_array(context_, action, call,
-                                            static_cast<unsigned>(when.size()), when.begin());
-    if (done < 0 && done != -EDOM && error_ == 0) error_ = done;
-  }
-  void Allow(const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
-    Do(SCMP_ACT_ALLOW, name, when);
-  }
-
-  // Installs it for all threads. Returns why not, or an empty text.
-  std::string Load() {
-    if (context_ == nullptr) return "seccomp: no memory";
-    seccomp_attr_set(context_, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
-    seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    seccomp_attr_set(context_, SCMP_FLTATR_CTL_SSB, 1);
-    if (error_ == 0) error_ = seccomp_load(context_);
-    return error_ == 0 ? "" : Cat("seccomp: ", std::generic_category().message(-error_));
-  }
-
- private:
-  scmp_filter_ctx context_;
-  int error_ = 0;
-};
-
 scmp_arg_cmp Low(unsigned argument, std::uint32_t value) {
   return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, 0xffffffff, value};
 }
 
 std::string FilterCalls() {
-  Filter filter;
-  for (const char* name : kAllowed) filter.Allow(name);
-  for (const char* name : kAbsent) filter.Do(SCMP_ACT_ERRNO(ENOSYS), name);
+  CallRules rules(SCMP_ACT_ERRNO(EPERM));
+  const auto allow = [&](const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
+    rules.Add(SCMP_ACT_ALLOW, name, when);
+  };
+  for (const char* name : kAllowed) allow(name);
+  for (const char* name : kAbsent) rules.Add(SCMP_ACT_ERRNO(ENOSYS), name);
   // Threads, and no processes.
-  filter.Allow("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  allow("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
   // Which pages of a library are in memory is a place for a message to the next kernel. So nothing
   // that asks for it is here (mincore, the flags of preadv2), and nothing that changes it
   // (fadvise64, readahead, MADV_COLD, MADV_PAGEOUT).
-  filter.Allow("preadv2", {Low(5, 0)});
-  filter.Allow("madvise", {SCMP_CMP(2, SCMP_CMP_LT, MADV_COLD)});
+  allow("preadv2", {Low(5, 0)});
+  allow("madvise", {SCMP_CMP(2, SCMP_CMP_LT, MADV_COLD)});
   // To read alone.
   constexpr std::uint32_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
-  filter.Allow("open", {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kWriting, 0)});
-  filter.Allow("openat", {SCMP_CMP(2, SCMP_CMP_MASKED_EQ, kWriting, 0)});
+  allow("open", {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kWriting, 0)});
+  allow("openat", {SCMP_CMP(2, SCMP_CMP_MASKED_EQ, kWriting, 0)});
   for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}) {
-    filter.Allow("fcntl", {Low(1, static_cast<std::uint32_t>(command))});
+    allow("fcntl", {Low(1, static_cast<std::uint32_t>(command))});
   }
   // Memory that is shared and of no file is charged to no limit of this process.
-  filter.Allow("mmap", {SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0)});
-  filter.Allow("mmap",
-               {SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_SHARED | MAP_ANONYMOUS, MAP_ANONYMOUS)});
+  allow("mmap", {SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0)});
+  allow("mmap", {SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_SHARED | MAP_ANONYMOUS, MAP_ANONYMOUS)});
   // abort() ends the process by a signal to itself. It may send none to others: not to its judge,
   // and not to all (kill of 0, -1 or a group). SIGSTOP is the judge's, and SIGCONT must not undo
   // it.
   const auto self = static_cast<std::uint32_t>(getpid());
-  filter.Allow("kill", {Low(0, self), Low(1, SIGABRT)});
-  filter.Allow("tgkill", {Low(0, self), Low(2, SIGABRT)});
-  for (const char* name : {"sched_setaffinity", "prlimit64"}) filter.Allow(name, {Low(0, 0)});
+  allow("kill", {Low(0, self), Low(1, SIGABRT)});
+  allow("tgkill", {Low(0, self), Low(2, SIGABRT)});
+  for (const char* name : {"sched_setaffinity", "prlimit64"}) allow(name, {Low(0, 0)});
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA,
                            PR_GET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE}) {
-    filter.Allow("prctl", {Low(0, static_cast<std::uint32_t>(option))});
+    allow("prctl", {Low(0, static_cast<std::uint32_t>(option))});
   }
-  return filter.Load();
+  const int error = rules.Load();
+  return error == 0 ? "" : Cat("seccomp: ", std::generic_category().message(-error));
 }
 
 // Returns why it has capabilities left, or an empty text.

@@ -19,7 +19,7 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
+#include "kernels/confine/call_rules.h"
 #include "kernels/text/cat.h"
 
 namespace assay::server {
@@ -31,8 +31,6 @@ constexpr bool kSanitized = true;  // the leak check traces its own process
 constexpr bool kSanitized = false;
 #endif
 
-// Names and not numbers: libseccomp knows each processor's numbers, and leaves out what a processor
-// or the library itself does not have.
 constexpr std::array kRefused = {
     // Other processes.
     "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd",
@@ -70,66 +68,44 @@ constexpr std::array<std::pair<int, std::string_view>, 7> kFamilies = {{{AF_UNIX
                                                                         {AF_ALG, "AF_ALG"},
                                                                         {AF_VSOCK, "AF_VSOCK"}}};
 
-class Builder {
- public:
-  Builder(scmp_filter_ctx context, std::uint32_t refuse) : context_(context), refuse_(refuse) {}
-
-  void Refuse(const char* name) { Add(refuse_, name, {}); }
-  void Refuse(const char* name, std::initializer_list<scmp_arg_cmp> when) {
-    Add(refuse_, name, when);
-  }
-  void Hide(const char* name) { Add(SCMP_ACT_ERRNO(ENOSYS), name, {}); }
-  int error() const { return error_; }
-
- private:
-  void Add(std::uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> when) {
-    const int call = seccomp_syscall_resolve_name(name);
-    if (call == __NR_SCMP_ERROR) return;
-    const int done = seccomp_rule_add_array(context_, action, call,
-                                            static_cast<unsigned>(when.size()), when.begin());
-    // EDOM: this processor has no such call.
-    if (done < 0 && done != -EDOM && error_ == 0) error_ = done;
-  }
-
-  scmp_filter_ctx context_;
-  const std::uint32_t refuse_;
-  int error_ = 0;
-};
-
-void AddRules(const CallFilterOptions& options, Builder& to) {
-  for (const char* name : kRefused) to.Refuse(name);
-  for (const char* name : kAbsent) to.Hide(name);
-  if (!kSanitized) to.Refuse("ptrace");
-  to.Refuse("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)});
+// What is refused is answered by `action`.
+void AddRules(const CallFilterOptions& options, std::uint32_t action, CallRules& rules) {
+  const auto refuse = [&](const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
+    rules.Add(action, name, when);
+  };
+  for (const char* name : kRefused) refuse(name);
+  for (const char* name : kAbsent) rules.Add(SCMP_ACT_ERRNO(ENOSYS), name);
+  if (!kSanitized) refuse("ptrace");
+  refuse("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)});
   for (int bit = 1; bit != 0; bit <<= 1) {
     if (bit != CLONE_NEWUSER && (kNamespaces & bit) != 0) {
-      to.Refuse("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, static_cast<scmp_datum_t>(bit),
-                                   static_cast<scmp_datum_t>(bit))});
+      refuse("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, static_cast<scmp_datum_t>(bit),
+                                static_cast<scmp_datum_t>(bit))});
     }
   }
   if (options.unix_sockets) {
-    to.Refuse("socket", {SCMP_A0_32(SCMP_CMP_NE, AF_UNIX)});
+    refuse("socket", {SCMP_A0_32(SCMP_CMP_NE, AF_UNIX)});
   } else {
-    to.Refuse("socket");
+    refuse("socket");
   }
   // A datagram needs no connect: it goes to whichever address it has.
   const scmp_arg_cmp datagram = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM);
-  if (options.unix_sockets) to.Refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), datagram});
-  to.Refuse("socketpair", {datagram});
+  if (options.unix_sockets) refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), datagram});
+  refuse("socketpair", {datagram});
   // Linux makes a datagram socket of a raw one, too.
   const scmp_arg_cmp raw = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW);
-  if (options.unix_sockets) to.Refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), raw});
-  to.Refuse("socketpair", {raw});
+  if (options.unix_sockets) refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), raw});
+  refuse("socketpair", {raw});
   // A descriptor that sends a signal of the caller's choice to a process of the caller's choice.
   for (const int command : {F_SETOWN, F_SETSIG, F_SETOWN_EX}) {
-    to.Refuse("fcntl",
-              {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<scmp_datum_t>(command))});
+    refuse("fcntl",
+           {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<scmp_datum_t>(command))});
   }
   // The priority of one process, and not of all of a group's or a user's.
-  to.Refuse("setpriority", {SCMP_A0_32(SCMP_CMP_NE, PRIO_PROCESS)});
+  refuse("setpriority", {SCMP_A0_32(SCMP_CMP_NE, PRIO_PROCESS)});
   // A process may change its own limits and move its own memory, and nobody else's.
   for (const char* name : {"prlimit64", "migrate_pages", "move_pages"}) {
-    to.Refuse(name, {SCMP_A0_32(SCMP_CMP_NE, 0)});
+    refuse(name, {SCMP_A0_32(SCMP_CMP_NE, 0)});
   }
   if (options.protect > 0) {
     const auto pid = static_cast<std::uint32_t>(options.protect);
@@ -139,32 +115,22 @@ void AddRules(const CallFilterOptions& options, Builder& to) {
       return SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffff, target);
     };
     for (const std::uint32_t target : {pid, group, static_cast<std::uint32_t>(-1)}) {
-      to.Refuse("kill", {is(target)});
+      refuse("kill", {is(target)});
     }
     for (const char* name : {"tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"}) {
-      to.Refuse(name, {is(pid)});
+      refuse(name, {is(pid)});
     }
   }
 }
 
-// Installs a filter that does `refuse`. Returns its error, as a negative errno, or 0.
-int Load(const CallFilterOptions& options, std::uint32_t refuse, int* listener) {
-  const scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
-  if (context == nullptr) return -ENOMEM;
-  const absl::Cleanup release = [context] { seccomp_release(context); };
-  // Calls of a foreign kind (32 bit, x32) do not exist.
-  seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
-  // A binary tree in place of a list: a call passes seven comparisons instead of eighty.
-  seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-  // Linux before 5.16 else makes every filtered process slower, against a leak between threads that
-  // share one address space. A worker runs one case and has no such secrets.
-  seccomp_attr_set(context, SCMP_FLTATR_CTL_SSB, 1);
-  Builder builder(context, refuse);
-  AddRules(options, builder);
-  if (builder.error() != 0) return builder.error();
-  if (const int done = seccomp_load(context); done != 0) return done;
-  if (refuse == SCMP_ACT_NOTIFY) {
-    *listener = fcntl(seccomp_notify_fd(context), F_DUPFD_CLOEXEC, 0);
+// Installs a filter that does `action` with what is refused. Returns its error, as a negative
+// errno, or 0.
+int Load(const CallFilterOptions& options, std::uint32_t action, int* listener) {
+  CallRules rules(SCMP_ACT_ALLOW);
+  AddRules(options, action, rules);
+  if (const int error = rules.Load(); error != 0) return error;
+  if (action == SCMP_ACT_NOTIFY) {
+    *listener = fcntl(rules.listener(), F_DUPFD_CLOEXEC, 0);
     // The library keeps one listener for the process, and would give the next filter none. Each of
     // our threads has a filter of its own.
     seccomp_reset(nullptr, 0);
