@@ -1,10 +1,8 @@
 // fleet run, fleet status, fleet compare: many nodes at once.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -91,14 +89,9 @@ absl::StatusOr<v1::JobSpec> SpecOf(const RunOptions& options) {
   if (!options.suite.empty()) {
     spec.set_suite(options.suite);
   } else {
-    std::ifstream file(options.suite_file, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("suite-file: cannot read ", options.suite_file));
-    }
-    spec.set_suite_text(text.str());
+    absl::StatusOr<std::string> text = ReadSuiteFile(options.suite_file);
+    if (!text.ok()) return text.status();
+    spec.set_suite_text(*std::move(text));
   }
   spec.set_device(options.device);
   v1::CaseFilter& filter = *spec.mutable_filter();

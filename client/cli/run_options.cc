@@ -1,8 +1,6 @@
 #include "client/cli/run_options.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +14,6 @@
 #include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/patterns.h"
-#include "client/lib/text.h"
 #include "client/lib/words.h"
 
 namespace assay::client {
@@ -37,18 +34,6 @@ void AddCaseOption(CLI::App& app, const CaseOption& option, std::string& text) {
 
 // The list of an option that may have been said more than once.
 std::string OneList(const std::string& text) { return absl::StrReplaceAll(text, {{"\n", ","}}); }
-
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return absl::InvalidArgumentError(absl::StrCat("suite-file: cannot read ", path));
-  if (!IsUtf8(text.str())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("suite-file: ", path, " is not UTF-8 text, so it is no suite"));
-  }
-  return text.str();
-}
 
 // Collects what is wrong, so that it is all said at once.
 class Problems {
@@ -133,7 +118,7 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
   if (!options.suite.empty()) {
     spec.set_suite(options.suite);
   } else {
-    problems.Take(ReadText(options.suite_file), *spec.mutable_suite_text());
+    problems.Take(ReadSuiteFile(options.suite_file), *spec.mutable_suite_text());
     const std::string& path = options.suite_file;
     spec.set_suite_file(path.size() <= kLongestPath ? path : path.substr(path.rfind('/') + 1));
   }

@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -77,6 +80,17 @@ absl::StatusOr<google::protobuf::Duration> ParsePositiveDuration(std::string_vie
     return Wrong(what, "more than 0", text);
   }
   return span;
+}
+
+absl::StatusOr<std::string> ReadSuiteFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file) return absl::InvalidArgumentError(absl::StrCat("suite-file: cannot read ", path));
+  std::string text = std::move(bytes).str();
+  if (IsUtf8(text)) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("suite-file: ", path, " is not UTF-8 text, so it is no suite"));
 }
 
 std::vector<std::string> SplitList(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -287,6 +288,10 @@ TEST_F(FleetCommandTest, MistakesAreUsage) {
   EXPECT_EQ(Assay({"fleet"}).code, 2);
   EXPECT_THAT(Assay({"fleet", "run", Targets()}).err,
               HasSubstr("nothing to run: name --suite or --suite-file"));
+  const std::string suite = ::testing::TempDir() + "/not_utf8.toml";
+  std::ofstream(suite) << "title = \"\xff\"\n";
+  EXPECT_THAT(Assay({"fleet", "run", "--suite-file", suite, Targets()}).err,
+              HasSubstr("suite-file: " + suite + " is not UTF-8 text, so it is no suite"));
   EXPECT_THAT(Fleet({"--limit", "0"}).err, HasSubstr("limit: must be at least 1, got 0"));
   EXPECT_THAT(Fleet({"--format", "csv"}).err, HasSubstr("a fleet can be had as table, json, html"));
   const Output tool = Assay({"fleet", "status", "slurm:no-such-partition"});
