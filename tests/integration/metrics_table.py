@@ -27,7 +27,7 @@ def read(path):
 def in_code():
     """Metric name to its type and help, in the order of the code."""
     literal = r'"((?:[^"\\]|\\.)*)"'
-    found = re.findall(r'(Counter|Gauge|Histogram)s\(\s*r,\s*"(\w+)",\s*((?:%s\s*)+)\)' % literal,
+    found = re.findall(r'(Counter|Gauge|Histogram)s\(\s*"(\w+)",\s*((?:%s\s*)+)\)' % literal,
                        read(FAMILIES))
     return {"assay_" + name: (kind.lower(), "".join(re.findall(literal, words)).replace('\\"', '"'))
             for kind, name, words, _ in found}
