@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/problems.h"
 #include "client/lib/case_options.h"
 #include "client/lib/operands.h"
 #include "client/lib/parse.h"
@@ -15,29 +16,6 @@
 
 namespace assay::client {
 namespace {
-
-// Collects what is wrong, so that it is all said at once.
-class Problems {
- public:
-  void Add(const absl::Status& status) {
-    if (!status.ok()) lines_.emplace_back(status.message());
-  }
-  template <class T>
-  bool Take(absl::StatusOr<T> value, T& out) {
-    Add(value.status());
-    if (!value.ok()) return false;
-    out = *std::move(value);
-    return true;
-  }
-  bool none() const { return lines_.empty(); }
-  absl::Status Status() const {
-    return lines_.empty() ? absl::OkStatus()
-                          : absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
-  }
-
- private:
-  std::vector<std::string> lines_;
-};
 
 class Preparation {
  public:
@@ -59,7 +37,7 @@ class Preparation {
     return std::find(options_.given.begin(), options_.given.end(), flag) != options_.given.end();
   }
   const std::string& Text(const char* flag) const { return options_.own.at(flag); }
-  void Refuse(const std::string& message) { problems_.Add(absl::InvalidArgumentError(message)); }
+  void Refuse(const std::string& message) { problems_.Add(message); }
 
   // A number of the rule: not NaN, not negative, finite.
   void Tolerance(const char* flag, void (v1::CompareHeader::*set)(double)) {

@@ -9,6 +9,7 @@
 #include "client/cli/baseline_source.h"
 #include "client/cli/help_format.h"
 #include "client/cli/kernel_upload.h"
+#include "client/cli/problems.h"
 #include "client/cli/whole_number.h"
 #include "client/lib/case_options.h"
 #include "client/lib/operators.h"
@@ -35,27 +36,6 @@ void AddCaseOption(CLI::App& app, const CaseOption& option, std::string& text) {
 // The list of an option that may have been said more than once.
 std::string OneList(const std::string& text) { return absl::StrReplaceAll(text, {{"\n", ","}}); }
 
-// Collects what is wrong, so that it is all said at once.
-class Problems {
- public:
-  void Add(const absl::Status& status) {
-    if (!status.ok()) lines_.emplace_back(status.message());
-  }
-  template <class T>
-  bool Take(const absl::StatusOr<T>& value, T& out) {
-    Add(value.status());
-    if (value.ok()) out = *value;
-    return value.ok();
-  }
-  absl::Status Status() const {
-    return lines_.empty() ? absl::OkStatus()
-                          : absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
-  }
-
- private:
-  std::vector<std::string> lines_;
-};
-
 // What holds for explicit cases and suites alike.
 void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   spec.set_device(options.device);
@@ -68,13 +48,13 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
     v1::Mode mode = v1::MODE_UNSPECIFIED;
     if (problems.Take(ParseWord<v1::Mode>("mode", options.mode), mode)) spec.set_mode(mode);
     if (options.bench && mode != v1::MODE_BENCHMARK && mode != v1::MODE_UNSPECIFIED) {
-      problems.Add(absl::InvalidArgumentError(absl::StrCat(
-          "mode: --bench is --mode benchmark, got ", options.mode, " too; say one of them")));
+      problems.Add(absl::StrCat("mode: --bench is --mode benchmark, got ", options.mode,
+                                " too; say one of them"));
     }
     if (options.default_mode == v1::MODE_BENCHMARK && mode == v1::MODE_VALIDATE) {
-      problems.Add(absl::InvalidArgumentError(
+      problems.Add(
           "mode: bench ranks by times, and validate takes none that count; say benchmark or both, "
-          "or use assay run"));
+          "or use assay run");
     }
   }
   google::protobuf::Duration duration;
@@ -93,7 +73,7 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   if (!options.threshold.empty()) {
     double threshold = 0;
     if (options.compare.empty()) {
-      problems.Add(absl::InvalidArgumentError("threshold: belongs to --compare"));
+      problems.Add("threshold: belongs to --compare");
     } else if (problems.Take(ParseThreshold(options.threshold), threshold)) {
       spec.set_baseline_threshold(threshold);
     }
@@ -101,8 +81,7 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   for (const std::string& label : options.labels) {
     const std::size_t equals = label.find('=');
     if (equals == std::string::npos || equals == 0) {
-      problems.Add(absl::InvalidArgumentError(
-          absl::StrCat("label: must be KEY=VALUE, got \"", label, "\"")));
+      problems.Add(absl::StrCat("label: must be KEY=VALUE, got \"", label, "\""));
     } else {
       (*spec.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
     }
@@ -129,7 +108,7 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
     if (flag == "provider") {
       for (std::string& word : SplitList(text)) {
         if (word.empty()) {
-          problems.Add(absl::InvalidArgumentError("provider: an entry of the list is empty"));
+          problems.Add("provider: an entry of the list is empty");
         } else if (word != "all")
           filter.add_providers(std::move(word));
       }
@@ -137,7 +116,7 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
       for (const std::string& word : SplitList(text)) {
         v1::DType dtype = v1::DTYPE_UNSPECIFIED;
         if (word.empty()) {
-          problems.Add(absl::InvalidArgumentError("dtype: an entry of the list is empty"));
+          problems.Add("dtype: an entry of the list is empty");
         } else if (problems.Take(ParseWord<v1::DType>("dtype", word), dtype)) {
           filter.add_dtypes(dtype);
         }
@@ -157,19 +136,17 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
         *spec.mutable_case_deadline() = duration;
       }
     } else {
-      problems.Add(absl::InvalidArgumentError(
-          absl::StrCat("--", flag,
-                       " belongs to the cases a suite lists; a suite takes --op, "
-                       "--provider, --dtype and --name as filters, --seed, --repeat and "
-                       "deadlines")));
+      problems.Add(absl::StrCat("--", flag,
+                                " belongs to the cases a suite lists; a suite takes --op, "
+                                "--provider, --dtype and --name as filters, --seed, --repeat and "
+                                "deadlines"));
     }
   }
   const std::vector<std::string> known = OperatorNames();
   for (std::string& op : SplitList(options.ops)) {
     const std::string name = absl::StrReplaceAll(op, {{"-", "_"}});
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      problems.Add(absl::InvalidArgumentError(
-          absl::StrCat("op: unknown operator \"", op, "\"", KnownWords(op, known))));
+      problems.Add(absl::StrCat("op: unknown operator \"", op, "\"", KnownWords(op, known)));
     }
     filter.add_ops(name);
   }
@@ -181,14 +158,14 @@ void CheckOnChange(const RunOptions& options, Problems& problems) {
   const auto kernel = KernelOf(options);
   if (!kernel.ok()) return;  // said elsewhere
   if (!*kernel || (*kernel)->file.empty()) {
-    problems.Add(absl::InvalidArgumentError("on-change: needs --kernel FILE, a file here"));
+    problems.Add("on-change: needs --kernel FILE, a file here");
   }
 }
 
 void FillCases(const RunOptions& options, const CLI::App& run, const std::string& op,
                v1::JobSpec& spec, Problems& problems) {
   if (!options.ops.empty()) {
-    problems.Add(absl::InvalidArgumentError("--op is a filter for suites"));
+    problems.Add("--op is a filter for suites");
   }
   std::vector<GivenOption> given;
   for (const CaseOption& option : ProblemOptions(op)) {
@@ -220,8 +197,7 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
   if (!options.name.empty()) spec.mutable_filter()->set_name(options.name);
   const bool timed = spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
   if (run.count("--min-efficiency") > 0 && !timed) {
-    problems.Add(absl::InvalidArgumentError(
-        "min-efficiency: needs times, and no case is timed; say --mode benchmark or both"));
+    problems.Add("min-efficiency: needs times, and no case is timed; say --mode benchmark or both");
   }
   const auto reference = ReferenceOf(options);
   problems.Add(reference.status());
@@ -393,14 +369,14 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   FillJob(options, spec, problems);
   CheckOnChange(options, problems);
   if (op.empty() && !options.kernel.empty()) {
-    problems.Add(absl::InvalidArgumentError(
+    problems.Add(
         "kernel: belongs to an operator; a case of a suite names a kernel of yours as provider = "
-        "\"user/HASH\""));
+        "\"user/HASH\"");
   }
   if (op.empty() && !options.reference.empty()) {
-    problems.Add(absl::InvalidArgumentError(
+    problems.Add(
         "reference: belongs to an operator of your own; a case of a suite names a reference as "
-        "reference = \"user/HASH\""));
+        "reference = \"user/HASH\"");
   }
   if (op.empty()) {
     std::map<std::string, bool> given;
