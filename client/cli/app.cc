@@ -169,7 +169,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   AddAdminCommand(app, context);
   app.footer(
       "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request,\n"
-      "3 the daemon cannot be reached or refused, 4 ended without a verdict.");
+      "3 the daemon cannot be reached, or it refused, 4 ended without a verdict.");
   for (CLI::App* sub : app.get_subcommands({})) {
     sub->fallthrough();
     for (CLI::App* inner : sub->get_subcommands({})) inner->fallthrough();

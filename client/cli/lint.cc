@@ -38,7 +38,7 @@ ExitCode RunLint(const Context& context, const LintOptions& options) {
 
 void AddLintCommand(CLI::App& app, Context& context) {
   CLI::App* const lint = app.add_subcommand(
-      "lint", "hold what a compiled GPU kernel uses against what it is granted; needs no daemon");
+      "lint", "check that a compiled GPU kernel uses no more than it is granted; needs no daemon");
   const auto options = std::make_shared<LintOptions>();
   lint->add_option("FILE", options->file,
                    ".hsaco, .cubin, .ptx, or what hipcc --genco writes; it stays on this machine")

@@ -82,12 +82,12 @@ constexpr CommonField kCommonFields[] = {
     {"split_k", "split-k",
      "partial sums that the kernel adds up at the end, for the derived rule (default 1)"},
     {"operand_roundoff", "operand-roundoff",
-     "of a kernel of your own that by design splits or transforms its operands (Winograd, 3xTF32): "
-     "the largest relative error of the product 1*x, such as 1.5e-5"},
+     "if your kernel splits or transforms its operands by design (Winograd, 3xTF32): the largest "
+     "relative error of the product 1*x, such as 1.5e-5"},
     {"flushes_subnormals", "flushes-subnormals",
-     "a kernel of your own gives 0 where a result is subnormal (-ffast-math)"},
+     "your kernel gives 0 instead of a subnormal result (-ffast-math)"},
     {"intermediate_dtype", "intermediate-dtype",
-     "a kernel of your own holds intermediate results in this format by design: bf16"},
+     "your kernel keeps intermediate results in this format by design: bf16"},
     {"slices", "slice",
      "elements to show: actual[0:8,0:8], expected[3], bound, or an input by its name; may repeat"},
     {"deadline", "deadline", "longest time for a case, its references included: 10s, 500ms"},

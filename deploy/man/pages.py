@@ -16,14 +16,14 @@ FILES = {
 # the program's help.
 JUDGE = {"assay run", "assay bench", "assay selftest", "assay watch", "assay compare"}
 DONE = "0 done, whatever verdicts are shown, 2 usage or a malformed request, " \
-       "3 the daemon cannot be reached or refused"
+       "3 the daemon cannot be reached, or it refused"
 ENDS = {
     "assay version": "0 the client's version was printed, whether or not a daemon answers, 2 usage",
     "assay explain": DONE + ", 4 there is no result yet",
     "assay show": DONE + ", 4 the case gave no elements to show",
     "assay baseline compare": "0 nothing became slower, 1 a case became slower or fails now, 2 usage, a malformed "
-                              "request or another device, 3 the daemon cannot be reached or refused, 4 nothing was "
-                              "compared, or a case is too noisy to tell",
+                              "request or another device, 3 the daemon cannot be reached, or it refused, 4 nothing "
+                              "was compared, or a case is too noisy to tell",
 }
 
 

@@ -72,7 +72,7 @@ class Pages(unittest.TestCase):
         def status(page):
             return text(page).partition(".SH EXIT STATUS ")[2].partition(" .SH ")[0]
 
-        judges = "0 passed, 1 failed, 2 usage or a malformed request, 3 the daemon cannot be reached or refused, 4 ended without a verdict."
+        judges = "0 passed, 1 failed, 2 usage or a malformed request, 3 the daemon cannot be reached, or it refused, 4 ended without a verdict."
         for page in ("assay", "assay-run", "assay-watch"):
             self.assertEqual(status(page), judges)
         for page in ("assay-report", "assay-jobs"):
