@@ -218,10 +218,7 @@ class Words(unittest.TestCase):
             return dict(re.findall(r"(\d) (\w+)", said)), said
         in_readme, sentence = codes(self.readme)
         self.assertEqual(in_readme.keys(), {"0", "1", "2", "3", "4"}, sentence)
-        in_help = codes(help_of(harness.ASSAY))[0]
-        self.assertEqual(in_help.keys(), in_readme.keys())
-        for code in ("0", "1", "2", "4"):  # of 3 the two say the same in another order
-            self.assertEqual(in_help[code], in_readme[code])
+        self.assertEqual(codes(help_of(harness.ASSAY))[0], in_readme)
 
     def test_the_exit_codes_are_those_of_commands(self):
         gemm = ["run", "gemm", "--m", "8", "--n", "8", "--k", "8"]
