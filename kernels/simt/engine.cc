@@ -44,7 +44,7 @@ enum class State : std::uint8_t { kReady, kWave, kBarrier, kDone };
 
 bool Same(const Where& a, const Where& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         std::strcmp(a.file_name(), b.file_name()) == 0;
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 std::string Text(const Where& w) {
