@@ -21,8 +21,8 @@
 namespace assay {
 namespace {
 
-// So long the runner waits for a request without sleeping. After the first part it lets the judge go
-// first: if both have the same processor, no request comes before that.
+// The runner waits this long for a request without sleeping. After the first part it lets the judge
+// go first: if both share one processor, no request can come before.
 constexpr std::int64_t kSpinNanoseconds = 10'000;
 constexpr std::int64_t kYieldNanoseconds = 990'000;
 constexpr std::int64_t kSleepNanoseconds = 1'000'000'000;
