@@ -270,7 +270,7 @@ ExitCode Delete(const Context& context, const std::vector<std::string>& names) {
 }  // namespace
 
 void AddBaselineCommand(CLI::App& app, Context& context) {
-  auto* baseline = app.add_subcommand("baseline", "keep times, and compare later runs with them");
+  auto* baseline = app.add_subcommand("baseline", "keep times and hold later runs against them");
   baseline->require_subcommand(1);
 
   auto* save = baseline->add_subcommand(
@@ -295,7 +295,7 @@ void AddBaselineCommand(CLI::App& app, Context& context) {
   auto threshold = std::make_shared<std::string>();
   auto* compare = baseline->add_subcommand(
       "compare",
-      "compare times with a baseline, case by case: faster, same, slower or ambiguous; exit 1 if a "
+      "hold times against a baseline, case by case: faster, same, slower or ambiguous; exit 1 if a "
       "case is slower or fails now, 4 if a case that may be slower is too noisy, or has no time "
       "now");
   compare->add_option("baseline", *name, absl::StrCat("the earlier times: ", kSourceHelp))

@@ -356,7 +356,7 @@ void AddOptions(CLI::App& qualify, const std::shared_ptr<Words>& words) {
        "codes that do not count (A306 and A307 always count), and devices that may be there but "
        "are not judged: A203,cuda:3");
   text("--baseline", words->baseline, "BASELINE",
-       "compare times with a stored baseline of each daemon, a job (jobs/4f2k) or a file");
+       "hold times against a stored baseline of each daemon, a job (jobs/4f2k) or a file");
   text("--threshold", words->threshold, "SHARE",
        absl::StrCat("with --baseline: the change that counts (default ", kThresholdHelp, ")"));
   text("--seed", words->seed, "N",

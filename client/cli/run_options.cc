@@ -257,7 +257,7 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
                "if the daemon dies, the next daemon runs what is left");
   text(
       "--compare", options->compare, "BASELINE",
-      "compare each time with a stored baseline, a job (jobs/4f2k) or a file; a slower case fails");
+      "hold each time against a stored baseline, a job (jobs/4f2k) or a file; a slower case fails");
   text("--threshold", options->threshold, "SHARE",
        absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
   text("--kernel", options->kernel, "FILE",

@@ -455,12 +455,12 @@ class Jury {
     }
     if (BoundGates() && !plan_.vacuous) BoundSaysLittle();
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
-    // The probes have other indices, unless slices have one element.
+    // The probes have other indices: see ProbesShow.
     if (plan_.indices && case_.probes && !e_.received) return;
     if (r_.zero_count == r_.count) {
       Add(Verdict::kInconclusive, Reason::kZeros,
           r_.reference_zero_count == r_.count
-              ? "every output element is 0 and so is the reference: nothing was proven"
+              ? AllZeros().message
               : "every output element is 0 and the reference is not: this criterion lets that by");
     } else if (zeros > kMostlyZero && !OpOf(case_).traits().sparse_output) {
       Add(Verdict::kInconclusive, Reason::kZeros,
@@ -481,6 +481,17 @@ class Jury {
 bool LooksBiased(const CompareResult& compared) {
   const std::optional<Bias> bias = MeasureBias(compared);
   return bias && std::abs(bias->z) > kBiasZ && bias->spread > kBiasSpread;
+}
+
+Finding AllZeros() {
+  return {Reason::kZeros, "every output element is 0 and so is the reference: nothing was proven"};
+}
+
+bool ProbesShow(const Plan& plan, const CaseOutcome& outcome) {
+  if (outcome.verdict != Verdict::kPassed || !plan.indices || !outcome.compare) return true;
+  if (outcome.compare->zero_count < outcome.compare->count) return true;
+  return std::any_of(outcome.probes.begin(), outcome.probes.end(),
+                     [](const ProbeOutcome& p) { return p.verdict == Verdict::kPassed; });
 }
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {

@@ -81,6 +81,13 @@ struct Judgement {
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence);
 
+// Of an output and a reference that are 0 everywhere.
+Finding AllZeros();
+
+// Whether something was proven of a case that has passed. Indices that are all 0 say as much as any
+// others, but it takes a probe that has passed to show that they are not simply never written.
+bool ProbesShow(const Plan& plan, const CaseOutcome& outcome);
+
 // Whether the signed errors of a comparison are those of a rounding that is not to nearest.
 bool LooksBiased(const CompareResult& compared);
 

@@ -6,8 +6,8 @@
 // with complementary poisons. An element is unwritten if it holds the poison after both launches.
 //
 // A comparison with NaN is false, so `if (v > out) out = v` leaves no trace of what was there. For
-// that reason further launches find large numbers, positive and negative, in the output and around
-// the operands.
+// that reason further launches find large numbers in the output, and exact cases also around the
+// operands: positive in one, negative in the next.
 //
 // std-only, constexpr, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_POISON_H_
@@ -20,8 +20,8 @@
 namespace assay {
 
 // What an output holds before a launch. kFirst and kSecond tell elements that are not written.
-// kHigh and kLow are large finite numbers of either sign: one byte, repeated, so that it is large
-// whatever format reads it.
+// kHigh and kLow are large finite numbers of either sign: one byte, repeated, which is large in
+// every format but int8, whose outputs hold -128.
 enum class Poison : std::uint8_t { kFirst, kSecond, kHigh, kLow };
 
 // What lies around the operands of a launch, in padding and guard bands, repeated. With all bits 1
@@ -50,6 +50,7 @@ constexpr bool HasPoisonPayload(DType t) {
 // The code that an element holds.
 constexpr std::uint64_t PoisonBits(DType t, Poison poison) {
   if (poison == Poison::kHigh || poison == Poison::kLow) {
+    if (t == DType::kI8 && poison == Poison::kLow) return 0x80;
     constexpr std::uint64_t kEveryByte = 0x0101010101010101;
     return std::uint64_t{GuardByte(poison)} * kEveryByte >> (64 - Info(t).storage_bits);
   }

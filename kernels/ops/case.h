@@ -104,8 +104,8 @@ struct Case {
   // The input whose significands the output shows, in the plan's order. The others pick its
   // elements (Op::Probes). -1: none. Set for probes, most of them exact.
   int significand = -1;
-  // What the output, the operands' surroundings and a workspace hold before a launch. Set for
-  // probes, never by a user.
+  // What lies around the operands, and in a workspace before the first launch; in probes in the
+  // output, too. Set for probes, never by a user.
   Poison poison = Poison::kFirst;
   // The library of a user's kernel ("user/…"), on this machine. Set by the worker, never by a user.
   std::string kernel_file;

@@ -20,7 +20,7 @@ namespace {
 // A first launch pays for what a library puts off (code generation, thread start).
 // One shorter than this is launched again and timed without it.
 constexpr double kShortLaunch = 0.01;  // [seconds]
-constexpr Poison kWarmLaunches[] = {Poison::kLow, Poison::kHigh};
+constexpr Poison kWarmPoisons[] = {Poison::kLow, Poison::kHigh};
 
 // What is small: less than a launch and a copy take on a device that is worth sharing them.
 constexpr double kSmallBytes = 1 << 20;         // of the operands
@@ -240,7 +240,7 @@ End CaseRun::Validate(int repeats) {
 // Launched again, poisoned, guarded and judged like the first, timed without it.
 End CaseRun::WarmLaunches() {
   std::vector<double> warm;
-  for (const Poison poison : kWarmLaunches) {
+  for (const Poison poison : kWarmPoisons) {
     if (!launcher_.kernel().trusted()) {
       // An output that differs is the last, which is judged.
       const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
@@ -317,6 +317,10 @@ void CaseRun::RunProbes() {
       CheckProbes(ProbeSubject{case_, *op_, plan(), *entry_, launcher_, kept}, device_, observer_);
   if (!report.outcomes.empty()) outcome_.phases.push_back({"probes", report.seconds});
   outcome_.probes = std::move(report.outcomes);
+  if (!ProbesShow(plan(), outcome_)) {
+    outcome_.verdict = Verdict::kInconclusive;
+    outcome_.findings.insert(outcome_.findings.begin(), AllZeros());
+  }
   if (report.verdict == Verdict::kUnspecified) return;
   // A case that has failed stays so; else what a probe found comes first.
   std::vector<Finding>& findings = outcome_.findings;

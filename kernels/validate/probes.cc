@@ -37,6 +37,9 @@ constexpr std::string_view kDeclareIt =
 // A declared transform that divides gives whole numbers back to within this much.
 constexpr double kOfWhole = 0.25;
 
+// The smallest normal numbers that an exponential may leave of 0, as in the bounds.
+constexpr double kTiny = 2;
+
 // A transform that divides may leave so much of the largest result where 0 is right, if it computes
 // in double: Winograd's F(6x6, 3x3) leaves 2^-45. A format of 32 bits or fewer rounds it off
 // beside any other result. No mistake is so small: it moves a whole number by 1.
@@ -228,6 +231,8 @@ class Prober {
     request.exact = false;
     request.gate = Gate::kAllClose;
     request.atol = rounding.half_quantum;
+    const DType wide = plan.output.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+    if (!plan.exact) request.atol += kTiny * Info(wide).min_normal;
     request.rtol = rounding.u + (1 + rounding.u) * deviation;
   }
 
@@ -245,9 +250,14 @@ class Prober {
     }
     const FormatInfo& output = Info(plan.output.dtype);
     if (!divides || output.is_integer || output.storage_bits > 32) return false;
-    request.gate = Gate::kAllClose;
-    request.atol = kOfDouble * std::max(1.0, largest);
-    request.rtol = 0;
+    // In 16 bits half of the whole numbers between two of the format's lie in the middle of them.
+    if (output.storage_bits <= 16) {
+      Allow(0, plan, request);
+    } else {
+      request.gate = Gate::kAllClose;
+      request.atol = request.rtol = 0;
+    }
+    request.atol += kOfDouble * std::max(1.0, largest);
     return true;
   }
 

@@ -58,6 +58,7 @@ const std::vector<Row>& Table() {
       // Results that are not what was asked for.
       {"wrong_tile", kValidate, kFailed, {Reason::kBound}},
       {"write_before", kValidate, kFailed, {Reason::kGuard}},
+      {"write_far", kValidate, kFailed, {Reason::kGuard}},
       // Ends of its process.
       {"abort_in_launch", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
       {"stack_smash", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
@@ -119,8 +120,9 @@ CaseOutcome RunKernel(Case c, const std::string& library, double deadline_second
 
 CaseOutcome RunRow(const Row& row, double deadline_seconds = 120) {
   Case c;
-  // Large enough for a launch to be longer than what it takes to ask for one.
-  const std::int64_t n = row.mode == Mode::kValidate ? 32 : 96;
+  // Large enough for a launch to be longer than what it takes to ask for one. The output ends within
+  // a page, so that behind its band the page has a rest.
+  const std::int64_t n = row.mode == Mode::kValidate ? 40 : 96;
   c.problem = GemmProblem{.m = n, .n = n, .k = n};
   c.dtype = DType::kF32;
   c.provider = "user/0123456789ab";

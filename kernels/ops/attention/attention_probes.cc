@@ -121,9 +121,6 @@ double SingleDeviation(DType input, DType output) {
 // Single products of the probes that are judged by the bound stay below.
 constexpr double kLargestProduct = 0x1p120;
 
-// The largest power of two of a format.
-double LargestPower(const FormatInfo& f) { return std::exp2(std::floor(std::log2(f.max_finite))); }
-
 // The least number from x on that three bits hold: at most a quarter more.
 double FewBitsFrom(double x) {
   int exponent = 0;
@@ -143,10 +140,11 @@ KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
   // A format of wide range holds keys that fp16 does not.
-  const double least = f.max_finite > 0x1p100 ? 0x1p17 : 16;
+  const double least = ReachesBeyondHalf(c.dtype) ? kBeyondHalf : 16;
   const double spread = std::min(static_cast<double>(p.KvSeq() + 1), kMostSpread);
   const double most = std::floor(std::min(least * spread, f.max_finite));
-  const double query = std::min(FewBitsFrom(kFar / (least * std::abs(scale))), LargestPower(f));
+  const double query =
+      std::min(FewBitsFrom(kFar / (least * std::abs(scale))), LargestPowerOfTwo(c.dtype));
   const bool held = query >= f.min_normal && query * most <= kLargestProduct && least < most;
   if (!held || !(query * least * std::abs(scale) >= GapOf(c.dtype))) {
     probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-GapOf(c.dtype)),
@@ -161,18 +159,21 @@ KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
   return probe;
 }
 
-// Scores fall from 0 in 64 even steps, and begin again. V is 1 in one column of each key, so that
-// weights of one size stand alone in an element.
+// Scores fall from 0 in up to 64 even steps, and begin again. V is 1 in one column of each key, so
+// that weights of one size stand alone in an element.
 KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
-  constexpr double kStep = 0.65;  // 16 steps go below 1e-4, 64 stay far above the smallest float
-  // A lost weight is all of an element. The roundings of P, of l and of exp are a few 2^-8 of it.
-  constexpr double kRoundings = 0x1p-4;
+  constexpr double kPeriod = 64;    // of row-vary
+  constexpr double kLowest = 12.5;  // below 1e-5; a kernel may round Q or scores to 16 bits
+  // A lost weight is all of an element. Rounded scores, P, l and exp are at most a tenth of it.
+  constexpr double kRoundings = 0x1p-3;
   KernelProbe probe{"small-weights", {}};
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
-  const double query = FewBitsFrom(kStep / std::abs(scale));
-  if (!(query >= f.min_normal && 64 * query <= std::min(f.max_finite, kLargestProduct))) {
-    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-kStep),
+  const double steps = std::clamp(static_cast<double>(p.KvSeq()) - 1, 1.0, kPeriod - 1);
+  const double step = kLowest / steps;
+  const double query = FewBitsFrom(step / std::abs(scale));
+  if (!(query >= f.min_normal && kPeriod * query <= std::min(f.max_finite, kLargestProduct))) {
+    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-step),
                         " under a scale of ", Shortest(scale));
     return probe;
   }

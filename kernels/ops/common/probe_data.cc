@@ -42,12 +42,14 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
 }
 
 double SparseDensity(std::int64_t k, DType input, DType output, const SumUse& use) {
-  constexpr double kDeviations = 6;
+  // A sum that the accumulator does not hold rounds; one that overflows has no right result.
+  constexpr double kToRound = 6, kToOverflow = 8;  // deviations of a sum
   const double sums = MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : 0x1p24;
   const double factor = std::abs(use.factor);
-  const double held = Info(output).max_finite - use.addend;
-  const double range = std::min(sums, factor > 0 ? held / factor : sums);
-  return DensityFor((range / kDeviations) * (range / kDeviations), k);
+  const double held = std::max(0.0, Info(output).max_finite - use.addend);
+  const double deviation =
+      std::min(sums / kToRound, factor > 0 ? held / factor / kToOverflow : sums);
+  return DensityFor(std::min(deviation * deviation, use.most_products), k);
 }
 
 // ±128 with a deviation of 32, which int8 clips: a quarter are -128, which has no negative there,
@@ -161,11 +163,9 @@ bool HoldsInHalf(const Case& c, const Plan& plan) {
          plan.intermediate_roundoff == Info(DType::kF16).unit_roundoff;
 }
 
-Pattern NearZero(DType input) {
-  if (!ReachesBeyondHalf(input)) return {PatternKind::kDenormal, 0, 0};
-  constexpr double kLargest = 1e-8;
-  return {PatternKind::kUniform, -kLargest, kLargest};
-}
+double LargestPowerOfTwo(DType t) { return std::exp2(std::floor(std::log2(Info(t).max_finite))); }
+
+bool IsOurs(const Case& c) { return c.kernel_file.empty() && c.elsewhere == nullptr; }
 
 double LargestElement(const Case& c, const Plan& plan) {
   if (c.significand >= 0) {

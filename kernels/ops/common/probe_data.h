@@ -74,9 +74,14 @@ inline constexpr double kBeyondHalf = 0x1p17;
 // Whether a kernel declares that it holds intermediate results in fp16, which may overflow there.
 bool HoldsInHalf(const Case& c, const Plan& plan);
 
-// Numbers below the smallest one of fp16; of fp16 itself its subnormal numbers, which fp32 holds as
-// normal ones.
-Pattern NearZero(DType input);
+// Numbers below the smallest one of fp16. The format reaches beyond it.
+inline constexpr Pattern kNearZero = {PatternKind::kUniform, -1e-8, 1e-8};
+
+// The largest power of two of a format.
+double LargestPowerOfTwo(DType t);
+
+// Whether a kernel is neither a user's, which may be made for its extents, nor a caller's function.
+bool IsOurs(const Case& c);
 
 // What ExactProduct takes for the first two operands of an exact case.
 double LargestElement(const Case& c, const Plan& plan);

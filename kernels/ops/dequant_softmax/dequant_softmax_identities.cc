@@ -16,7 +16,7 @@ namespace assay {
 namespace {
 
 // Terms of a sum that are not 0, on average.
-constexpr double kKept = 64;
+constexpr double kKept = 8;
 // exp(-104) is below half the smallest subnormal of FP32.
 constexpr double kStep = 128;
 // The logit of a probe that exp(-x) leaves nothing of, in fp32.

@@ -101,7 +101,7 @@ class Elementwise final : public Op {
   // rounding; a is beyond what fp16 holds if the formats are. saturated-below: the limit on the
   // other side is 0, where a sum in the denominator may overflow and nothing else may. wide: all
   // numbers between these and the usual ones.
-  // small, of every kind: numbers that fp16 does not hold; in fp16 its subnormal ones.
+  // small, of every kind: numbers that are too small for fp16.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     const bool half = HoldsInHalf(c, plan);
@@ -123,10 +123,8 @@ class Elementwise final : public Op {
         probes = Saturated(c, far ? above : "integers:16:31", "integers:-31:-16", "uniform:-16:16");
         break;
     }
-    // In 8-bit floats results may be subnormal, which a kernel may take for 0, as in fp16 whatever
-    // it holds there.
-    if (!IsEightBitFloat(c.dtype) && !half) {
-      const std::string a = ToString(NearZero(c.dtype));
+    if (ReachesBeyondHalf(c.dtype) && !half) {
+      const std::string a = ToString(kNearZero);
       const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;
       probes.insert(probes.begin(),
                     {"small", ProbeCase(c, p, silu ? a + "/normal" : a, /*exact=*/false)});

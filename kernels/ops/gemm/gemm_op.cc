@@ -289,8 +289,8 @@ class Gemm final : public Op {
     return GemmProducts(std::get<GemmProblem>(c.problem), c.dtype, inputs, indices);
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
-    return GemmProbes(c);
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
+    return GemmProbes(c, plan);
   }
 };
 

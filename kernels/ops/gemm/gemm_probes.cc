@@ -19,12 +19,11 @@ constexpr double kLargestChannel = 2;  // of channel_scale
 
 // What probes of one product add up to: GELU is curved in this range, and flat or linear beyond.
 constexpr double kCurved = 8;
-// Beyond what fp16 holds.
-constexpr double kBeyondHalf = 0x1p17;
+// Products of a sum of whole numbers, of which Strassen's intermediate sums are eight times as
+// large.
+constexpr double kStrassen = 0x1p17;
 
 bool HoldsBeyondHalf(DType output) { return Info(output).max_finite > kBeyondHalf; }
-
-double LargestPowerOfTwo(DType t) { return std::exp2(std::floor(std::log2(Info(t).max_finite))); }
 
 // All that the exact probes change.
 auto ChangedFields(const GemmProblem& p) {
@@ -82,7 +81,7 @@ Significands OneProducts(const Case& c) {
 
 }  // namespace
 
-std::vector<KernelProbe> GemmProbes(const Case& c) {
+std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
   const auto& own = std::get<GemmProblem>(c.problem);
   GemmProblem p = own;
   p.alpha = NearPowerOfTwo(p.alpha, 1);
@@ -92,6 +91,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c) {
   if (IsGelu(p.activation_kind())) p.activation = "none";
   SumUse use;
   use.factor = std::abs(p.alpha * p.scale_a * p.scale_b) * (p.channel_scale ? kLargestChannel : 1);
+  if (Transforms(plan)) use.most_products = kStrassen;
   use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;
   std::vector<KernelProbe> probes = ProductProbes(c, p, p.k, use);
   // Positive, so that relu changes nothing.
@@ -100,11 +100,16 @@ std::vector<KernelProbe> GemmProbes(const Case& c) {
     // The largest number of an 8-bit format is the output's largest, too.
     if (!HasSignificandProbes(c.dtype)) *factor = std::min(*factor, 1.0);
   }
-  std::vector<KernelProbe> more =
-      ChangedFields(p) == ChangedFields(own)
-          ? SignificandProbes(c, p, "exact-significand-a", "exact-significand-b")
-          : OneProductProbes(c);
-  std::move(more.begin(), more.end(), std::back_inserter(probes));
+  const bool changed = ChangedFields(p) != ChangedFields(own);
+  std::vector<KernelProbe> more;
+  if (!changed || IsOurs(c)) {
+    more = SignificandProbes(c, p, "exact-significand-a", "exact-significand-b");
+    std::move(more.begin(), more.end(), std::back_inserter(probes));
+  }
+  if (changed) {
+    more = OneProductProbes(c);
+    std::move(more.begin(), more.end(), std::back_inserter(probes));
+  }
   return probes;
 }
 

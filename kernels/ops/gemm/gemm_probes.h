@@ -20,7 +20,7 @@
 
 namespace assay {
 
-std::vector<KernelProbe> GemmProbes(const Case& c);
+std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan);
 
 // Whether a case is a probe of one product.
 inline bool IsOneProduct(const Case& c) { return c.significand >= 0 && !c.exact; }

@@ -152,8 +152,8 @@ class LayerNorm final : public Op {
     return finite ? "" : "an infinite weight, which multiplies a value near 0";
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
-    return LayerNormProbes(c);
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
+    return LayerNormProbes(c, plan);
   }
 };
 

@@ -78,12 +78,10 @@ RowData SmallVariance(const LayerNormProblem& p, DType input) {
 
 }  // namespace
 
-std::vector<KernelProbe> LayerNormProbes(const Case& c) {
+std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   const auto& p = std::get<LayerNormProblem>(c.problem);
   LayerNormProblem few = p;
-  // A user's kernel may be made for its extents.
-  const bool ours = c.kernel_file.empty() && c.elsewhere == nullptr;
-  if (ours) few.rows = p.cols <= kFewElements / kRows ? kRows : std::min(p.rows, kRows);
+  if (IsOurs(c)) few.rows = p.cols <= kFewElements / kRows ? kRows : std::min(p.rows, kRows);
   std::vector<KernelProbe> probes;
   const auto add = [&](std::string_view name, RowData data) {
     KernelProbe probe{name, {}};
@@ -96,7 +94,7 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c) {
   };
   // Whoever leaves the last column out of a sum has nothing to sum.
   double last = Info(c.dtype).storage_bits <= 8 ? kLastColumnOfNarrow : kLastColumn;
-  if (ReachesBeyondHalf(c.dtype) && c.intermediate_dtype != DType::kF16) last = kBeyondHalf;
+  if (ReachesBeyondHalf(c.dtype) && !HoldsInHalf(c, plan)) last = kBeyondHalf;
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
   add("small-variance", SmallVariance(p, c.dtype));

@@ -21,7 +21,7 @@ namespace assay {
 
 // All, each marked as skipped where the case's eps, columns or input format have no such
 // rows.
-std::vector<KernelProbe> LayerNormProbes(const Case& c);
+std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan);
 
 }  // namespace assay
 

@@ -17,7 +17,7 @@ constexpr std::int64_t kMostFp32Positions = std::int64_t{1} << 24;
 // Positions of the one-hot case.
 constexpr std::int64_t kMostProbedPositions = 512;
 constexpr std::int64_t kMostProbedStart = 64;
-constexpr double kBelowHalf = 0x1p-27;  // a quarter of the smallest number of fp16
+constexpr double kBelowHalf = 0x1p-27;  // an eighth of the smallest number of fp16
 
 // A pair whose allowance is above this share of its size shows little.
 constexpr double kVacuousError = 0.5;
@@ -102,11 +102,11 @@ class Rope final : public Op {
   }
 
   // position-zero: the angle is 0, so that the output is the input to the bit. The numbers are
-  // larger than fp16 holds; of fp16 they are its subnormal ones.
-  // one-hot: rows with a single 1, whose column moves on from row to row. Of an output row, two
-  // elements are a cosine and a sine, and all others are exactly 0: every pair shows whether it is
-  // the right one, with the right sign, at the right angle. Positions are small, so that the bound
-  // is. The 1 is a number below fp16's smallest if the formats hold one.
+  // larger than fp16 holds if the formats are.
+  // one-hot: rows with a single number that is not 0, whose column moves on from row to row. Of an
+  // output row, two elements are that number's cosine and sine, and all others are exactly 0: every
+  // pair shows whether it is the right one, with the right sign, at the right angle. Positions are
+  // small, so that the bound is. The number is 1, or below fp16's smallest if the formats hold one.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     RopeProblem still = ProblemOf(c);
     still.seq = 1;
@@ -117,13 +117,10 @@ class Rope final : public Op {
     few.seq = std::clamp<std::int64_t>((2 * few.dim + few.heads - 1) / few.heads, 2,
                                        kMostProbedPositions);
     Pattern zero = {PatternKind::kIntegers, -8, 8}, one = {PatternKind::kOneHot, 1, 0};
-    if (!HoldsInHalf(c, plan)) {
-      if (ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c))) {
-        zero = {PatternKind::kUniform, -kBeyondHalf, kBeyondHalf};
-        one.a = kBelowHalf;
-      } else if (c.dtype == DType::kF16 && !plan.flushes_subnormals) {
-        zero = NearZero(c.dtype);
-      }
+    const bool beyond = ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
+    if (beyond && !HoldsInHalf(c, plan)) {
+      zero = {PatternKind::kUniform, -kBeyondHalf, kBeyondHalf};
+      one.a = kBelowHalf;
     }
     return {{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)},
             {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};

@@ -24,10 +24,7 @@ constexpr double kRoundings = 10;
 // So far from 0 that nothing is left, or everything overflows, of a maximum that begins at -1e4 or
 // ends at 1e4; beyond what fp16 holds if the format is. A power of two times log2(e) is not
 // rounded, so that kernels may scale it as they like.
-double Furthest(DType input) {
-  const double most = std::min(kBeyondHalf, 0.9 * Info(input).max_finite);
-  return std::exp2(std::floor(std::log2(most)));
-}
+double Furthest(DType input) { return std::min(kBeyondHalf, LargestPowerOfTwo(input)); }
 
 // 0, -128, -256, … along the row (fp64: steps of 1024), as far as the format goes, and from 0
 // again. All exponentials but those of the zeros vanish.
@@ -59,8 +56,7 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 
 std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   const auto& p = std::get<SoftmaxProblem>(c.problem);
-  // A user's kernel may be made for its extents.
-  const bool ours = c.kernel_file.empty() && c.elsewhere == nullptr;
+  const bool ours = IsOurs(c);
   SoftmaxProblem few = p;
   if (ours && few.rows > kRows) few.rows = kRows;
   const auto on = [&](const SoftmaxProblem& problem, const Pattern& data) {
@@ -90,13 +86,14 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   if (ours || many.rows < rows) many.rows = rows;
   probes.push_back({"each-column", ProbeCase(c, many, "", /*exact=*/false)});
   probes.back().data.significand = 0;
-  if (many.rows < 2 * p.cols) {
+  // A kernel that is made for its rows may refuse these.
+  if (!ours || many.rows < 2 * p.cols) {
     probes.push_back({"last-column", on(few, {PatternKind::kOneLarge, furthest, -1})});
   }
-  // The largest power of two below which every integer is one of the format's, at most one that exp
-  // overflows at. Weights are of all sizes, and not of the usual alone.
+  // The largest power of two below which every integer is one of the format's. From 256 (fp64:
+  // 1024) on, exp overflows for all elements. Weights are of all sizes, and not of the usual alone.
   const double integers = 2 / Info(c.dtype).machine_epsilon;
-  const double top = std::min(c.dtype == DType::kF64 ? 1024.0 : 128.0, integers);
+  const double top = std::min(c.dtype == DType::kF64 ? 1024.0 : 256.0, integers);
   const double spread = 2 * std::min(40.0, integers / 2);
   // The diagnosis goes by the last that fails: whoever subtracts no maximum fails this one.
   probes.push_back({"shift", on(p, {PatternKind::kIntegers, top - spread, top})});

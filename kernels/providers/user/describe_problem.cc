@@ -20,9 +20,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-constexpr std::uint64_t RoundUp(std::uint64_t n, std::uint64_t to) {
-  return (n + to - 1) / to * to;
-}
+constexpr std::uint64_t RoundUp(std::uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
 
 class Writer {
  public:
@@ -67,21 +65,13 @@ class Writer {
       return absl::UnimplementedError(
           Cat("this problem is too large for a user's kernel: ", error_));
     }
-    MoveToEnd();
+    out().total_bytes = end_;
     return std::move(description_);
   }
 
  private:
   void Fail(std::string why) {
     if (error_.empty()) error_ = std::move(why);
-  }
-  // Moves all operands so that the last one's band ends with the memory: a write behind it faults,
-  // and between bands there is no room where a write could go unseen.
-  void MoveToEnd() {
-    out().total_bytes = RoundUp(end_, kPage);
-    const std::uint64_t by = (out().total_bytes - end_) / kBlockAlignment * kBlockAlignment;
-    for (SharedTensor& input : out().inputs) input.offset += by;
-    for (SharedTensor* t : {&out().output, &out().magnitude, &out().debug}) t->offset += by;
   }
   static void Number(SharedParameter& p, std::int64_t value) {
     p.integer = value;
@@ -146,8 +136,8 @@ void Writer::Write(const Operand& operand, SharedTensor& to) {
   std::copy(shape.begin(), shape.end(), to.shape);
   std::copy(strides.begin(), strides.end(), to.strides);
   to.bytes = StorageBytes(operand.dtype, e.span());
-  to.offset = RoundUp(end_ + static_cast<std::uint64_t>(kGuardBytes), kBlockAlignment);
-  end_ = to.offset + static_cast<std::uint64_t>(to.bytes + kGuardBytes);
+  to.offset = RoundUp(end_ + static_cast<std::uint64_t>(kGuardBytes));
+  end_ = RoundUp(to.offset + static_cast<std::uint64_t>(to.bytes + kGuardBytes));
 }
 
 }  // namespace

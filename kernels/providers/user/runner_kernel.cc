@@ -18,9 +18,38 @@ namespace assay {
 namespace {
 
 // What is read of an output before the runner is stopped: all of a small one.
+constexpr std::size_t kPageBytes = 4096;
 constexpr std::int64_t kPieceBytes = 64;
 constexpr std::int64_t kPieces = 64;
 constexpr std::int64_t kSmallOutput = 16 << 10;
+
+// Bytes of the shared memory, from its begin on.
+struct Stretch {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+// What belongs to no operand's band, because each operand begins at a page. It holds 0.
+std::vector<Stretch> Gaps(const Description& d) {
+  std::vector<Stretch> taken;
+  const auto take = [&taken](const SharedTensor& t, std::int64_t band) {
+    if (t.bytes == 0) return;
+    taken.push_back({t.offset - static_cast<std::uint64_t>(band),
+                     t.offset + static_cast<std::uint64_t>(t.bytes + band)});
+  };
+  for (const SharedTensor& input : std::span(d.inputs, d.input_count)) take(input, kGuardBytes);
+  take(d.output, kGuardBytes);
+  take(d.magnitude, 0);
+  take(d.debug, 0);
+  taken.push_back({d.total_bytes, d.total_bytes});
+  std::vector<Stretch> gaps;
+  std::uint64_t end = kOperandsOffset;
+  for (const Stretch& next : taken) {  // in the order of their offsets
+    if (next.begin > end) gaps.push_back({end, next.begin});
+    end = next.end;
+  }
+  return gaps;
+}
 
 // A piece of the output that was read before the runner was stopped.
 struct Piece {
@@ -35,7 +64,8 @@ class RunnerKernel final : public Kernel {
       : description_(std::move(description)),
         process_(std::move(process)),
         implementation_(std::move(implementation)),
-        until_(until) {}
+        until_(until),
+        gaps_(Gaps(*description_)) {}
 
   absl::Status Bring(std::span<const TensorView> inputs, const TensorView& output) override {
     // No thread of the kernel's sees the operands before the launch, and its clock, begin.
@@ -73,6 +103,7 @@ class RunnerKernel final : public Kernel {
     if (absl::Status status = process_->Freeze(); !status.ok()) return status;
     for (std::size_t i = 0; i < inputs.size(); ++i) Fetch(description_->inputs[i], inputs[i]);
     Fetch(description_->output, output);
+    FetchGaps(output);
     if (first_fetch_) libraries_ = process_->LoadedLibraries(description_->library);
     first_fetch_ = false;
     auto* const data = static_cast<char*>(output.data);
@@ -127,6 +158,22 @@ class RunnerKernel final : public Kernel {
     }
   }
 
+  // What was written into gaps counts as damage of the output's band.
+  void FetchGaps(const TensorView& output) {
+    char* damaged = static_cast<char*>(output.data) - kGuardBytes;
+    for (const Stretch& gap : gaps_) {
+      static constexpr char kZeros[kPageBytes] = {};
+      const std::size_t bytes = static_cast<std::size_t>(gap.end - gap.begin);
+      char* const begin = process_->At(gap.begin);
+      if (bytes <= sizeof kZeros && std::memcmp(begin, kZeros, bytes) == 0) continue;
+      for (char& byte : std::span(begin, bytes)) {
+        if (byte == 0) continue;
+        byte = 0;
+        if (damaged < static_cast<char*>(output.data)) *damaged++ ^= 1;
+      }
+    }
+  }
+
   std::vector<Piece> ReadAtOnce(const TensorView& output) {
     const char* const data = process_->At(description_->output.offset);
     const std::int64_t bytes = output.bytes();
@@ -148,6 +195,7 @@ class RunnerKernel final : public Kernel {
   const std::unique_ptr<RunnerProcess> process_;
   const std::string implementation_;
   const RunnerDeadline until_;
+  const std::vector<Stretch> gaps_;
   double slowest_ = 0;  // launch so far [s]
   std::mt19937_64 secret_{std::random_device{}()};
   std::vector<std::string> libraries_;

@@ -69,10 +69,11 @@ class RunnerProcess {
     double frozen = 0;
     double slept = 0;
   };
-  // Waits until the runner answers, and learns what its requests cost. Runners of one judge cost
-  // the same, so what one has cost counts for some minutes.
+  // Waits until the runner answers, and learns what its requests cost. What one runner has cost
+  // counts for some minutes for the next ones, which look themselves whether they cost less.
   absl::Status Calibrate();
-  absl::StatusOr<Costs> MeasureCosts();
+  // Of so many requests of a kind; nothing for which the judge sleeps if there are none.
+  absl::StatusOr<Costs> MeasureCosts(int quick, int slept);
   // Lets the runner's threads go on.
   void GoOn();
   bool Wait(std::uint32_t number, double deadline_seconds);

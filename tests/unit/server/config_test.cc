@@ -179,7 +179,7 @@ TEST(ConfigTest, HelpStatesTheDefaultsOfTheCode) {
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(parsed->config, defaults) << option << " " << value;
   }
-  EXPECT_EQ(found, 31) << help;
+  EXPECT_EQ(found, 32) << help;
 }
 
 TEST(ConfigTest, AReloadTakesWhatCanChangeAndNamesTheRest) {
