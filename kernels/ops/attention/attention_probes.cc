@@ -162,8 +162,8 @@ KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
 // Scores fall from 0 in up to 64 even steps, and begin again. V is 1 in one column of each key, so
 // that weights of one size stand alone in an element.
 KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
-  constexpr double kPeriod = 64;    // of row-vary
-  constexpr double kLowest = 12.5;  // below 1e-5; a kernel may round Q or scores to 16 bits
+  constexpr double kPeriod = 64;  // of row-vary
+  constexpr double kLowest = 14;  // below 1e-6; a kernel may round Q or scores to 16 bits
   // A lost weight is all of an element. Rounded scores, P, l and exp are at most a tenth of it.
   constexpr double kRoundings = 0x1p-3;
   KernelProbe probe{"small-weights", {}};

@@ -21,7 +21,7 @@ namespace {
 TEST(ProbeData, DensitiesKeepSumsInsideTheFormat) {
   EXPECT_EQ(SparseDensity(65536, DType::kBF16, DType::kBF16, {}), 1.0);
   EXPECT_EQ(SparseDensity(1 << 20, DType::kF32, DType::kF32, {}), 1.0);
-  EXPECT_EQ(SparseDensity(4096, DType::kE4M3FN, DType::kE4M3FN, {}), 1.0);
+  EXPECT_EQ(SparseDensity(4096, DType::kE4M3FN, DType::kE4M3FN, {}), 0.875);
   EXPECT_LT(SparseDensity(4096, DType::kE4M3FN, DType::kE4M3FN, {.factor = 2}), 0.8);
   const auto integers = [](std::int64_t k, DType t) { return *IntegerData(k, t, t, {}); };
   EXPECT_EQ(integers(4096, DType::kF16), (Pattern{PatternKind::kExactInts, 1, 2}));
@@ -308,7 +308,8 @@ TEST(SoftmaxProbe, EachColumnIsTheLargestOfARow) {
       }
       const bool all = cols <= 512;
       EXPECT_EQ(std::count(seen.begin(), seen.end(), true) == cols, all) << cols;
-      EXPECT_EQ(SoftmaxProbeOf(c, "last-column").name.empty(), all) << cols;
+      // A kernel that is made for its rows may refuse more of them.
+      EXPECT_EQ(SoftmaxProbeOf(c, "last-column").name.empty(), all && !user) << cols;
       EXPECT_TRUE(user ? rows.size() >= 700
                        : static_cast<std::int64_t>(rows.size()) * cols <= 1 << 19);
     }
