@@ -169,8 +169,9 @@ KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
   KernelProbe probe{"small-weights", {}};
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
-  const double steps = std::clamp(static_cast<double>(p.KvSeq()) - 1, 1.0, kPeriod - 1);
-  const double step = kLowest / steps;
+  // A column stands for every dim-th key, of which it shows the first.
+  const auto shown = static_cast<double>(std::min(p.KvSeq(), p.dim));
+  const double step = kLowest / (std::clamp(shown, 2.0, kPeriod) - 1);
   const double query = FewBitsFrom(step / std::abs(scale));
   if (!(query >= f.min_normal && kPeriod * query <= std::min(f.max_finite, kLargestProduct))) {
     probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-step),
