@@ -120,8 +120,8 @@ CaseOutcome RunKernel(Case c, const std::string& library, double deadline_second
 
 CaseOutcome RunRow(const Row& row, double deadline_seconds = 120) {
   Case c;
-  // Large enough for a launch to be longer than what it takes to ask for one. The output ends within
-  // a page, so that behind its band the page has a rest.
+  // Large enough for a launch to be longer than what it takes to ask for one. The output ends
+  // within a page, so that behind its band the page has a rest.
   const std::int64_t n = row.mode == Mode::kValidate ? 40 : 96;
   c.problem = GemmProblem{.m = n, .n = n, .k = n};
   c.dtype = DType::kF32;
