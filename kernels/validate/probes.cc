@@ -95,10 +95,8 @@ class Prober {
         Skip(outcome, "it changes a field of the problem, which a kernel may be made for");
       } else if (probes[i].data.significand >= 0 && !probes[i].data.exact && Transforms(s_.plan)) {
         Skip(outcome, "a declared transform errs by a part of other elements, too");
-      } else if (std::optional<Ended> end = RunOne(probes[i], outcome)) {
-        Conclude(*end, outcome);
-      } else if (outcome.verdict == Verdict::kUnspecified) {
-        outcome.verdict = Verdict::kPassed;
+      } else {
+        Try(probes[i], outcome);
       }
       report_.outcomes.push_back(std::move(outcome));
     }
@@ -135,6 +133,45 @@ class Prober {
     report_.findings.back().blame = end.finding.blame;
     report_.findings.back().failure = end.finding.failure;
     report_.verdict = Verdict::kError;
+  }
+
+  void Try(const KernelProbe& probe, ProbeOutcome& outcome) {
+    const std::size_t findings = report_.findings.size();
+    const Verdict verdict = report_.verdict;
+    if (End end = RunOne(probe, outcome)) {
+      Conclude(*end, outcome);
+    } else if (outcome.verdict == Verdict::kUnspecified) {
+      outcome.verdict = Verdict::kPassed;
+    }
+    if (outcome.verdict != Verdict::kFailed || IsOurs() || TakesExtents(probe)) return;
+    report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(findings),
+                           report_.findings.end());
+    report_.verdict = verdict;
+    ProbeOutcome refused;
+    refused.name = outcome.name;
+    refused.refused = true;
+    Skip(refused, "the kernel does not compute the case's own data in these extents, either");
+    outcome = std::move(refused);
+  }
+
+  // Whether a user's kernel computes the extents of a probe that it has failed, judged by the
+  // case's own data. It may be made for those of the case.
+  bool TakesExtents(const KernelProbe& probe) {
+    KernelProbe own{"own-data", probe.data};
+    own.data.pattern = s_.c.pattern;
+    own.data.seed = s_.c.seed;
+    own.data.exact = false;
+    own.data.significand = -1;
+    const absl::StatusOr<Plan> plan = s_.op.MakePlan(own.data);
+    if (!plan.ok() || SameShapes(*plan, s_.plan)) return true;
+    const ProbeReport before = report_;
+    ProbeOutcome outcome;
+    const End end = RunOne(own, outcome);
+    report_ = before;
+    const bool refuses =
+        end && (end->verdict == Verdict::kUnsupported ||
+                (end->verdict == Verdict::kError && end->finding.blame == Blame::kKernel));
+    return outcome.verdict != Verdict::kFailed && !refuses;
   }
 
   void Identities() {

@@ -175,6 +175,8 @@ TEST(Launches, OneThatWritesTooFarAmongTimedOnesIsFound) {
 struct Maximum {
   bool from_output = false;
   bool beyond = false;
+  std::int64_t rows = 0;  // that it is made for; 0: any
+  bool skips = false;     // a column
 };
 Maximum g_maximum;
 
@@ -182,15 +184,19 @@ class MaximumKernel : public Kernel {
  public:
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     const std::int64_t length = inputs[0].count() / output.count();
-    for (std::int64_t row = 0; row < output.count(); ++row) {
+    const std::int64_t rows = g_maximum.rows > 0 ? g_maximum.rows : output.count();
+    for (std::int64_t row = 0; row < std::min(rows, output.count()); ++row) {
       const float* const x = inputs[0].as<float>() + row * length;
       float& y = output.as<float>()[row];
       if (!g_maximum.from_output) y = x[0];
-      for (std::int64_t i = 0; i < length; ++i) y = y > x[i] ? y : x[i];
+      for (std::int64_t i = 0; i < length; ++i) {
+        if (!g_maximum.skips || i != 7) y = y > x[i] ? y : x[i];
+      }
       if (g_maximum.beyond && row + 1 == output.count()) y = x[length] > y ? x[length] : y;
     }
     return absl::OkStatus();
   }
+  bool trusted() const override { return g_maximum.rows == 0 && !g_maximum.skips; }
 };
 
 Verdict RunMaximum(Maximum maximum, bool probes, Mode mode) {
@@ -228,6 +234,13 @@ TEST(Launches, WhatLiesInTheOutputAndAroundItShows) {
   EXPECT_EQ(RunMaximum({.from_output = true}, /*probes=*/true, Mode::kBoth), Verdict::kFailed)
       << "in a probe";
   EXPECT_EQ(RunMaximum({.beyond = true}, /*probes=*/true, Mode::kValidate), Verdict::kFailed);
+}
+
+// A user's kernel is asked for more rows, so that each column is the largest of one. It may be made
+// for those of the case.
+TEST(Launches, AKernelThatIsMadeForItsExtentsIsNotAccused) {
+  EXPECT_EQ(RunMaximum({.rows = 40}, /*probes=*/true, Mode::kValidate), Verdict::kPassed);
+  EXPECT_EQ(RunMaximum({.skips = true}, /*probes=*/true, Mode::kValidate), Verdict::kFailed);
 }
 
 double g_declared = 0;
