@@ -39,15 +39,14 @@ absl::Duration SteadyNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// A certificate may have any bytes in its name.
-std::string Printable(std::string_view name) {
+}  // namespace
+
+std::string PrintableClient(std::string_view name) {
   std::string shown(name.substr(0, kMostNameBytes));
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return shown;
 }
-
-}  // namespace
 
 struct ClientLimits::Table : std::enable_shared_from_this<Table> {
   struct Open {
@@ -103,7 +102,7 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
 
   // The client's entry, and its name there.
   std::pair<const std::string, Client>& Of(std::string_view name, absl::Duration now) {
-    std::string key = Printable(name);
+    std::string key = PrintableClient(name);
     if (const auto found = clients.find(key); found != clients.end()) return *found;
     if (clients.size() >= most_clients) {
       for (auto entry = clients.begin(); entry != clients.end();) {

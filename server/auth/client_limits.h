@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,9 @@ namespace assay::server {
 
 // Something that a client has. It is given back when the last copy is gone.
 using Place = std::shared_ptr<void>;
+
+// A client's name as it stands in errors: a certificate may have any bytes in its name.
+std::string PrintableClient(std::string_view name);
 
 struct ClientLimitOptions {
   ClientLimitValues values{};

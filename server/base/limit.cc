@@ -27,6 +27,7 @@ constexpr Row kRows[] = {
     {Limit::kClientConnections, "client-max-connections", "connections"},
     {Limit::kClientUploads, "client-max-uploads", "kernels on their way"},
     {Limit::kClientComparisons, "client-max-comparisons", "comparisons"},
+    {Limit::kRequestBytes, "max-request-bytes", "bytes in a request"},
 };
 
 constexpr auto kLimits = [] {
@@ -50,8 +51,8 @@ absl::Status LimitReached(const Reached& reached) {
   const Row& row = RowOf(reached.limit);
   const std::string who =
       reached.client.empty() ? "all clients together" : std::string(reached.client);
-  const std::string what =
-      Cat(who, " may have ", reached.value, " ", row.may, " (", row.setting, ")");
+  const std::string what = Cat(who, " may have ", reached.value, " ",
+                               reached.may.empty() ? row.may : reached.may, " (", row.setting, ")");
   const std::string sent =
       reached.wanted > 1 ? Cat("; this job has ", reached.wanted, " cases") : std::string();
   const std::string again = absl::FormatDuration(absl::Ceil(reached.again, absl::Seconds(1)));

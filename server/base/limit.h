@@ -21,6 +21,7 @@ enum class Limit : std::uint8_t {
   kClientConnections,
   kClientUploads,
   kClientComparisons,
+  kRequestBytes,
 };
 
 // The values of the limits that are a client's, and of those that hold for all clients together. 0
@@ -46,9 +47,10 @@ std::string_view Setting(Limit limit);
 struct Reached {
   Limit limit;
   std::string_view client{};  // whose limit it is, "uid:1000"; empty: that of all
-  std::int64_t value = 0;     // of the setting
+  std::int64_t value = 0;     // of the setting, or what follows from it
   std::int64_t wanted = 0;    // cases that the request has; the other limits count by one
   absl::Duration again;       // when to come again
+  std::string_view may{};     // what there may be `value` of; empty: as the limit has it
 };
 
 // RESOURCE_EXHAUSTED, reason LIMIT_REACHED: says which limit, whose, its value and when to come

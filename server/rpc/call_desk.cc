@@ -42,6 +42,13 @@ absl::StatusOr<Place> CallDesk::AdmitComparison(const Call& call) {
   return limits_ == nullptr ? Place() : limits_->AdmitComparison(ClientOf(call));
 }
 
+absl::StatusOr<WaitingRequests::Request> CallDesk::Keep(const Call& call, grpc::ByteBuffer& bytes) {
+  absl::StatusOr<WaitingRequests::Request> kept =
+      waiting_.Take(PrintableClient(ClientOf(call)), bytes);
+  if (!kept.ok() && metrics_ != nullptr) metrics_->LimitReached(Limit::kRequestBytes);
+  return kept;
+}
+
 void CallDesk::CutConnection(const std::string& peer) {
   if (limits_ != nullptr) limits_->CutConnection(peer);
 }

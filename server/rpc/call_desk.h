@@ -7,10 +7,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,11 +24,15 @@
 #include "server/jobs/job_manager.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/error_mapping.h"
+#include "server/rpc/waiting_requests.h"
 
 namespace assay::server {
 
 // The most calls that wait for a thread. They hold their requests in memory.
 inline constexpr std::size_t kMostCallsWaiting = 64;
+
+// The largest request, unless the daemon says otherwise [bytes].
+inline constexpr std::int64_t kLargestRequest = std::int64_t{32} << 20;
 
 // One call, from its beginning.
 struct Call {
@@ -51,8 +55,10 @@ struct Call {
 class CallDesk {
  public:
   // Each may be null: then everybody may make every call, without limits, and nothing is counted.
-  CallDesk(Access* access, ClientLimits* limits, Metrics* metrics)
-      : access_(access), limits_(limits), metrics_(metrics) {}
+  // `largest_request` as WaitingRequests takes it.
+  CallDesk(Access* access, ClientLimits* limits, Metrics* metrics,
+           std::int64_t largest_request = kLargestRequest)
+      : access_(access), limits_(limits), metrics_(metrics), waiting_(largest_request) {}
 
   // Finds out who calls, and whether they may.
   absl::Status Admit(Call& call);
@@ -63,6 +69,8 @@ class CallDesk {
   absl::StatusOr<Place> AdmitWatcher(const Call& call);
   absl::StatusOr<Place> AdmitUpload(const Call& call);
   absl::StatusOr<Place> AdmitComparison(const Call& call);
+  // A request that waits for a thread: its bytes, moved out of gRPC's memory.
+  absl::StatusOr<WaitingRequests::Request> Keep(const Call& call, grpc::ByteBuffer& bytes);
   // Ends the connection of a client that takes nothing.
   void CutConnection(const std::string& peer);
   // Counts a call that is over, and writes its line of the log.
@@ -88,16 +96,30 @@ class CallDesk {
       End(reactor, call, s);
       return reactor;
     }
-    const bool taken = thread.TryRun([this, reactor, call, handler = std::move(handler)]() mutable {
-      if constexpr (std::is_invocable_v<Handler, Call&>) {
-        End(reactor, call, handler(call));
-      } else {
-        End(reactor, call, handler());
-      }
-    });
-    if (!taken) {
-      End(reactor, call, TooManyWait());
+    RunOn(thread, reactor, call,
+          [handler = std::move(handler)](Call&) mutable { return handler(); });
+    return reactor;
+  }
+
+  // The same for a request that comes unparsed. `handler` gets the call and the request's bytes.
+  // gRPC owns `request` and uses it no more.
+  template <class Handler>
+  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, Call call, grpc::ByteBuffer& request,
+                                     Handler handler) {
+    grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
+    if (absl::Status s = Admit(call); !s.ok()) {
+      End(reactor, call, s);
+      return reactor;
     }
+    absl::StatusOr<WaitingRequests::Request> kept = Keep(call, request);
+    if (!kept.ok()) {
+      End(reactor, call, kept.status());
+      return reactor;
+    }
+    RunOn(thread, reactor, call,
+          [kept = *std::move(kept), handler = std::move(handler)](Call& mine) mutable {
+            return handler(mine, std::exchange(kept, nullptr));
+          });
     return reactor;
   }
 
@@ -130,12 +152,28 @@ class CallDesk {
   }
 
  private:
+  // Ends the call on the thread with what `handler` returns. If nobody waits for the answer by
+  // then, it does not ask.
+  template <class Handler>
+  void RunOn(TaskThread& thread, grpc::ServerUnaryReactor* reactor, const Call& call,
+             Handler handler) {
+    const bool taken =
+        thread.TryRun([this, reactor, mine = call, handler = std::move(handler)]() mutable {
+          if (mine.context->IsCancelled()) {
+            End(reactor, mine, absl::CancelledError("the client has gone"));
+          } else {
+            End(reactor, mine, handler(mine));
+          }
+        });
+    if (!taken) End(reactor, call, TooManyWait());
+  }
   void End(grpc::ServerUnaryReactor* reactor, const Call& call, const absl::Status& status);
   static absl::Status TooManyWait();
 
   Access* const access_;
   ClientLimits* const limits_;
   Metrics* const metrics_;
+  WaitingRequests waiting_;
 };
 
 }  // namespace assay::server

@@ -85,6 +85,7 @@ void Daemon::MakeService() {
   service_options.access = access_.get();
   service_options.limits = limits_.get();
   service_options.watch_stall = config_.watch_stall;
+  service_options.request_bytes = config_.max_request_bytes;
   service_options.parsed_bytes =
       std::max(kParsedOfRequest * config_.max_request_bytes, kParsedOfCase * config_.max_cases);
   service_options.store = store_.get();

@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
-#include <grpcpp/support/proto_buffer_reader.h>
 
 #include <string>
 
@@ -106,25 +105,24 @@ class Scale {
 
 }  // namespace
 
-std::int64_t ParsedBytes(const Descriptor& type, const grpc::ByteBuffer& bytes, std::int64_t most) {
-  grpc::ByteBuffer same(bytes);  // a reader wants one that it may change
-  grpc::ProtoBufferReader reader(&same);
-  CodedInputStream in(&reader);
+std::int64_t ParsedBytes(const Descriptor& type, std::string_view bytes, std::int64_t most) {
+  CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
   Scale scale(most);
   scale.Take(type, in, 0);
   return scale.weight();
 }
 
-absl::Status ParseWeighed(const grpc::ByteBuffer& bytes, std::int64_t most,
+absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
                           google::protobuf::Message& request) {
   if (ParsedBytes(*request.GetDescriptor(), bytes, most) > most) {
-    return absl::ResourceExhaustedError(Cat("the request has ", bytes.Length(),
+    return absl::ResourceExhaustedError(Cat("the request has ", bytes.size(),
                                             " bytes and would take more than ", most,
                                             " in memory; send fewer cases at a time"));
   }
-  grpc::ByteBuffer same(bytes);
-  grpc::ProtoBufferReader reader(&same);
-  if (reader.status().ok() && request.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       Cat("the request is no ", request.GetDescriptor()->full_name()));
 }

@@ -7,9 +7,9 @@
 #define ASSAY_SERVER_RPC_MESSAGE_WEIGHT_H_
 
 #include <google/protobuf/message.h>
-#include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -18,12 +18,12 @@ namespace assay::server {
 // What the message of this type in `bytes` takes in memory [bytes]: roughly, and rather too much.
 // Counts only until more than `most` is known. Of bytes that are no such message, it counts those
 // before the damage.
-std::int64_t ParsedBytes(const google::protobuf::Descriptor& type, const grpc::ByteBuffer& bytes,
+std::int64_t ParsedBytes(const google::protobuf::Descriptor& type, std::string_view bytes,
                          std::int64_t most);
 
 // Parses a request. RESOURCE_EXHAUSTED if it takes more than `most` bytes in memory,
 // INVALID_ARGUMENT if it is no such message.
-absl::Status ParseWeighed(const grpc::ByteBuffer& bytes, std::int64_t most,
+absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
                           google::protobuf::Message& request);
 
 }  // namespace assay::server

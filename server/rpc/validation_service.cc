@@ -36,7 +36,7 @@ struct ValidationService::Impl {
         devices(device_set),
         store(options.store),
         kernels(options.kernels),
-        desk(options.access, options.limits, metrics),
+        desk(options.access, options.limits, metrics, options.request_bytes),
         device_calls(jobs, devices, std::move(options.telemetry)),
         parsed_bytes(options.parsed_bytes),
         info(std::move(options.info)),
@@ -110,10 +110,12 @@ grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerConte
                                                        grpc::ByteBuffer* response) {
   // Planning and storing ten thousand cases takes a while.
   return impl_->desk.AnswerOn(
-      impl_->writes, {context, "CreateJob"}, [this, request, response](Call& call) {
+      impl_->writes, {context, "CreateJob"}, *const_cast<grpc::ByteBuffer*>(request),
+      [this, response](Call& call, WaitingRequests::Request kept) {
         v1::CreateJobRequest asked;
-        absl::Status parsed = ParseWeighed(*request, impl_->parsed_bytes, asked);
+        absl::Status parsed = ParseWeighed(*kept, impl_->parsed_bytes, asked);
         if (!parsed.ok()) return parsed;
+        kept.reset();
         const absl::StatusOr<v1::Job> created =
             impl_->desk.MakeAdmitted(CallDesk::ClientOf(call), [&](const AdmitJob& admit) {
               return impl_->jobs.Create(asked.spec(), asked.request_id(), admit);

@@ -170,6 +170,49 @@ class FakeExecutor final : public CaseExecutor {
   absl::Duration last_limit_;
 };
 
+// Holds the threads that ask a device for its kernels, as the manager's plan does, until they are
+// released or this object is gone. Thread-safe.
+class HeldPlans {
+ public:
+  explicit HeldPlans(FakeExecutor& device) {
+    device.on_kernels = [state = state_] {
+      std::unique_lock lock(state->mutex);
+      ++state->waiting;
+      state->changed.notify_all();
+      state->changed.wait(lock, [&] { return !state->held; });
+      --state->waiting;
+    };
+  }
+  ~HeldPlans() { Release(); }
+  HeldPlans(const HeldPlans&) = delete;
+  HeldPlans& operator=(const HeldPlans&) = delete;
+
+  // Until a thread is held; false after two minutes.
+  bool AwaitBegun() {
+    std::unique_lock lock(state_->mutex);
+    return state_->changed.wait_for(lock, std::chrono::seconds(120),
+                                    [this] { return state_->waiting > 0 && state_->held; });
+  }
+  void Release() { Set(false); }
+  void Hold() { Set(true); }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool held = true;
+    int waiting = 0;
+  };
+
+  void Set(bool held) {
+    const std::lock_guard lock(state_->mutex);
+    state_->held = held;
+    state_->changed.notify_all();
+  }
+
+  const std::shared_ptr<State> state_ = std::make_shared<State>();  // the device may keep it longer
+};
+
 }  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_FAKE_EXECUTOR_H_

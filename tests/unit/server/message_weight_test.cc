@@ -14,13 +14,8 @@ namespace {
 
 constexpr std::int64_t kAny = INT64_MAX;
 
-grpc::ByteBuffer Buffer(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return {&slice, 1};
-}
-
 std::int64_t Weight(const std::string& bytes, std::int64_t most = kAny) {
-  return ParsedBytes(*v1::CreateJobRequest::descriptor(), Buffer(bytes), most);
+  return ParsedBytes(*v1::CreateJobRequest::descriptor(), bytes, most);
 }
 
 // The weight of a request, by what protobuf says that it takes.
@@ -86,7 +81,7 @@ TEST(MessageWeight, DamageIsNoRequest) {
     const std::string part = whole.substr(0, length);
     v1::CreateJobRequest parsed, here;
     const bool fine = parsed.ParseFromString(part);
-    const absl::Status status = ParseWeighed(Buffer(part), kAny, here);
+    const absl::Status status = ParseWeighed(part, kAny, here);
     EXPECT_EQ(status.ok(), fine) << length;
     EXPECT_TRUE(fine || absl::IsInvalidArgument(status)) << status;
     damaged += fine ? 0 : 1;
@@ -102,11 +97,11 @@ TEST(MessageWeight, DamageIsNoRequest) {
 TEST(MessageWeight, TooHeavyIsRefusedUnparsed) {
   v1::CreateJobRequest request;
   const std::string bytes = EmptyCases(1000).SerializeAsString();
-  const absl::Status status = ParseWeighed(Buffer(bytes), 100'000, request);
+  const absl::Status status = ParseWeighed(bytes, 100'000, request);
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("100000"));
   EXPECT_FALSE(request.has_spec());
-  EXPECT_TRUE(ParseWeighed(Buffer(bytes), 1'000'000, request).ok());
+  EXPECT_TRUE(ParseWeighed(bytes, 1'000'000, request).ok());
   EXPECT_EQ(request.spec().cases().cases_size(), 1000);
 }
 

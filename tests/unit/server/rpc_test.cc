@@ -5,13 +5,16 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <latch>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -24,12 +27,15 @@
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/validation_service.h"
 #include "tests/unit/server/counting_metrics.h"
+#include "tests/unit/server/eventually.h"
 #include "tests/unit/server/fake_executor.h"
 
 namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
+
+constexpr std::int64_t kRequestBytes = 3'500'000;  // of the largest request
 
 TEST(ErrorMapping, PayloadsBecomeDetails) {
   const absl::Status status =
@@ -153,6 +159,7 @@ class ServiceTest : public testing::Test {
     ServiceOptions service_options;
     service_options.info.set_version("1.2.3");
     service_options.limits = &limits_;
+    service_options.request_bytes = kRequestBytes;
     service_ = std::make_unique<ValidationService>(*jobs_, devices_, &metrics_, service_options);
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
@@ -289,6 +296,49 @@ bool Holds(const google::rpc::Status& details, Message* found = nullptr) {
   });
 }
 
+std::string LimitIn(const grpc::Status& status) {
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return "";
+  if (!Holds<google::rpc::RetryInfo>(details) || !Holds<google::rpc::QuotaFailure>(details)) {
+    return "";
+  }
+  const google::rpc::ErrorInfo info = InfoOf(status);
+  return info.reason() == "LIMIT_REACHED" ? info.metadata().at("limit") : "";
+}
+
+// The answers to calls that are made without waiting, in the order in which they come. It waits for
+// those that are missing before it is gone.
+class Answers {
+ public:
+  ~Answers() { Await(taken_); }
+
+  // What gRPC calls with the next answer.
+  std::function<void(grpc::Status)> Take() {
+    ++taken_;
+    return [this](grpc::Status status) {
+      const std::lock_guard lock(mutex_);
+      came_.push_back(std::move(status));
+      changed_.notify_all();
+    };
+  }
+  // Until so many have come; false after two minutes.
+  bool Await(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(120),
+                             [&] { return came_.size() >= count; });
+  }
+  std::vector<grpc::Status> came() {
+    const std::lock_guard lock(mutex_);
+    return came_;
+  }
+
+ private:
+  std::size_t taken_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<grpc::Status> came_;
+};
+
 TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
   // The manager's plan asks the device for its kernels: held there, nothing moves.
   std::latch released(1);
@@ -326,6 +376,63 @@ TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
   changed.wait(guard, [&] { return answered == kCalls; });
   EXPECT_GE(refused, kCalls - kHeld);
   EXPECT_LT(refused, kCalls);
+}
+
+// Calls of CreateJob, each as large as a request may be. Their names are too long for a job.
+struct LargeCalls {
+  explicit LargeCalls(v1::ValidationService::Stub& stub) {
+    request.set_request_id(std::string(kRequestBytes - 100, 'x'));
+    for (One& one : calls) {
+      stub.async()->CreateJob(&one.context, &request, &one.job, answers.Take());
+    }
+  }
+  struct One {
+    grpc::ClientContext context;
+    v1::Job job;
+  };
+  v1::CreateJobRequest request;
+  std::array<One, 3> calls;
+  Answers answers;
+};
+
+TEST_F(ServiceTest, BytesThatWaitAreBoundedForEachClient) {
+  std::jthread creator;
+  std::optional<LargeCalls> large;
+  HeldPlans plans(*cpu_);
+  creator = std::jthread([&] { Create(Copies(1)); });
+  ASSERT_TRUE(plans.AwaitBegun());
+  large.emplace(*stub_);
+  ASSERT_TRUE(large->answers.Await(1)) << "it does not wait";
+  const grpc::Status refused = large->answers.came().front();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(LimitIn(refused), "max-request-bytes");
+  EXPECT_EQ(metrics_.calls("limit max-request-bytes"), 1);
+  plans.Release();
+  ASSERT_TRUE(large->answers.Await(3));
+  EXPECT_EQ(large->answers.came().back().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  LargeCalls again(*stub_);
+  EXPECT_TRUE(again.answers.Await(3));
+}
+
+// The service may learn that a client has gone only after its turn has come, so this tries again.
+TEST_F(ServiceTest, ACallWhoseClientHasGoneIsSkipped) {
+  std::jthread creator;
+  std::optional<LargeCalls> large;
+  HeldPlans plans(*cpu_);
+  EXPECT_TRUE(Eventually([&] {
+    plans.Hold();
+    creator = std::jthread([&] { Create(Copies(1)); });
+    if (!plans.AwaitBegun()) return true;
+    large.emplace(*stub_);
+    large->answers.Await(1);  // so the other two wait
+    for (LargeCalls::One& one : large->calls) one.context.TryCancel();
+    large->answers.Await(3);
+    plans.Release();
+    creator.join();
+    Create(Copies(1));  // behind them
+    return metrics_.calls("CreateJob CANCELLED") > 0;
+  }));
+  EXPECT_GT(metrics_.calls("CreateJob CANCELLED"), 0);
 }
 
 TEST_F(ServiceTest, RefusalsCarryTheirDetailsOverTheWire) {
@@ -527,16 +634,6 @@ TEST_F(ServiceTest, AWatcherThatSleepsTooLongIsDroppedAndComesBackToWhereItWas) 
   EXPECT_LT(last, kManyCases + 4);
   service_->SetWatchStall(absl::ZeroDuration());
   EXPECT_EQ(Watch(name, last).first.size(), static_cast<std::size_t>(kManyCases + 4 - last));
-}
-
-std::string LimitIn(const grpc::Status& status) {
-  google::rpc::Status details;
-  if (!details.ParseFromString(status.error_details())) return "";
-  if (!Holds<google::rpc::RetryInfo>(details) || !Holds<google::rpc::QuotaFailure>(details)) {
-    return "";
-  }
-  const google::rpc::ErrorInfo info = InfoOf(status);
-  return info.reason() == "LIMIT_REACHED" ? info.metadata().at("limit") : "";
 }
 
 TEST_F(ServiceTest, AClientsLimitsHoldAndAreGivenBack) {
