@@ -21,10 +21,10 @@ using google::protobuf::io::CodedInputStream;
 constexpr std::int64_t kMessageBeside = 32;
 constexpr std::int64_t kMapEntry = 128;
 // A string, with the allocator's part and the same pointer; its text comes on top.
-constexpr std::int64_t kString = 64;
+constexpr std::int64_t kString = 96;
 // A number of a repeated field, of which a byte on the wire may be one.
 constexpr std::int64_t kNumber = 16;
-// A field that the type does not have, which is kept all the same.
+// A field that the type does not have, or has in another form, which is kept all the same.
 constexpr std::int64_t kUnknown = 96;
 // protobuf parses nothing that is nested deeper.
 constexpr int kDeepest = 100;
@@ -34,6 +34,14 @@ std::int64_t SizeOf(const Descriptor& type) {
   const google::protobuf::Message* prototype =
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type);
   return static_cast<std::int64_t>(prototype->SpaceUsedLong()) + kMessageBeside;
+}
+
+// The field if what comes in this form on the wire is of it. Numbers of a list may come packed.
+const FieldDescriptor* Fitting(const FieldDescriptor* field, WireFormatLite::WireType form) {
+  if (field == nullptr) return nullptr;
+  const bool packed = field->is_packable() && form == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  const auto type = static_cast<WireFormatLite::FieldType>(field->type());
+  return packed || WireFormatLite::WireTypeForFieldType(type) == form ? field : nullptr;
 }
 
 class Scale {
@@ -49,10 +57,13 @@ class Scale {
     while (weight_ <= most_) {
       const std::uint32_t tag = in.ReadTag();
       if (tag == 0) return in.ConsumedEntireMessage();
+      const WireFormatLite::WireType form = WireFormatLite::GetTagWireType(tag);
       const FieldDescriptor* field =
-          groups > 0 ? nullptr : type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+          groups > 0
+              ? nullptr
+              : Fitting(type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag)), form);
       std::uint64_t number = 0;
-      switch (WireFormatLite::GetTagWireType(tag)) {
+      switch (form) {
         case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
           if (!TakeLong(field, in, depth)) return false;
           continue;
@@ -83,7 +94,7 @@ class Scale {
   // A field with a length: a message, a text, or packed numbers.
   bool TakeLong(const FieldDescriptor* field, CodedInputStream& in, int depth) {
     int length = 0;
-    if (!in.ReadVarintSizeAsInt(&length)) return false;
+    if (!in.ReadVarintSizeAsInt(&length) || length > in.BytesUntilLimit()) return false;
     if (field == nullptr) {
       weight_ += kUnknown + length;
     } else if (field->message_type() != nullptr && depth < kDeepest) {
@@ -108,6 +119,7 @@ class Scale {
 std::int64_t ParsedBytes(const Descriptor& type, std::string_view bytes, std::int64_t most) {
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
                       static_cast<int>(bytes.size()));
+  in.PushLimit(static_cast<int>(bytes.size()));
   Scale scale(most);
   scale.Take(type, in, 0);
   return scale.weight();

@@ -68,6 +68,38 @@ TEST(MessageWeight, UnknownFieldsAreKeptAndWeighed) {
   }
 }
 
+// A text of 16 bytes is the shortest that does not lie in the string itself. Beside it the
+// allocator has its own part, which protobuf does not count.
+TEST(MessageWeight, ManyShortTextsWeighWhatTheAllocatorTakes) {
+  v1::CreateJobRequest request;
+  for (int n = 0; n < 1000; ++n) {
+    request.mutable_spec()->mutable_filter()->add_ops(std::string(16, 'x'));
+  }
+  EXPECT_GE(Weight(request.SerializeAsString()), 1000 * (96 + 16));
+}
+
+// `spec` is a message and comes as a number; `request_id` is a text and comes as 8 bytes, or as a
+// number.
+TEST(MessageWeight, AFieldInAnotherFormIsKeptAsUnknown) {
+  for (const std::string& field :
+       {std::string("\x08\x01", 2), std::string("\x11 8 bytes", 9), std::string("\x10\x01", 2)}) {
+    std::string bytes;
+    for (int n = 0; n < 1000; ++n) bytes += field;
+    EXPECT_GE(Ratio(bytes), 1.0);
+    EXPECT_GE(Weight(bytes), 1000 * 96);
+  }
+}
+
+TEST(MessageWeight, NumbersOfAListComePackedOrOneByOne) {
+  v1::CreateJobRequest request;
+  for (int n = 0; n < 1000; ++n) {
+    request.mutable_spec()->mutable_filter()->add_dtypes(v1::DTYPE_FP16);
+  }
+  const std::int64_t packed = Weight(request.SerializeAsString());
+  EXPECT_GE(packed, 1000 * 4);
+  EXPECT_LT(packed, 1000 * 32);
+}
+
 TEST(MessageWeight, CountingStopsWhenThereIsTooMuch) {
   const std::string bytes = EmptyCases(100'000).SerializeAsString();
   EXPECT_GT(Weight(bytes, 10'000), 10'000);
@@ -91,6 +123,18 @@ TEST(MessageWeight, DamageIsNoRequest) {
     std::string bytes(1, static_cast<char>(first));
     Weight(bytes);
     Weight(bytes + std::string(12, '\xff'));
+  }
+}
+
+// The last text, or a message in a message, announces 1 GiB: it is damage and not too much.
+TEST(MessageWeight, ALengthBeyondTheEndIsDamage) {
+  constexpr std::string_view kGibibyte("\x80\x80\x80\x80\x04", 5);
+  for (const char* tags : {"\x12", "\x0a", "\x0a\x10\x0a", "\x7a"}) {
+    std::string bytes(tags);
+    bytes += kGibibyte;
+    v1::CreateJobRequest request;
+    const absl::Status status = ParseWeighed(bytes + "some", 256 << 20, request);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   }
 }
 
