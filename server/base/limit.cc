@@ -49,15 +49,19 @@ std::string_view Setting(Limit limit) { return RowOf(limit).setting; }
 
 absl::Status LimitReached(const Reached& reached) {
   const Row& row = RowOf(reached.limit);
-  const std::string who =
-      reached.client.empty() ? "all clients together" : std::string(reached.client);
+  const absl::Duration again = absl::Ceil(reached.again, absl::Seconds(1));
+  const bool never = again == absl::ZeroDuration();
+  const std::string who = !reached.client.empty() ? std::string(reached.client)
+                          : never                 ? "one request"
+                                                  : "all clients together";
   const std::string what = Cat(who, " may have ", reached.value, " ",
                                reached.may.empty() ? row.may : reached.may, " (", row.setting, ")");
   const std::string sent =
       reached.wanted > 1 ? Cat("; this job has ", reached.wanted, " cases") : std::string();
-  const std::string again = absl::FormatDuration(absl::Ceil(reached.again, absl::Seconds(1)));
-  absl::Status status = absl::ResourceExhaustedError(
-      Cat("a limit is reached: ", what, sent, "; try again in ", again));
+  const std::string then =
+      never ? std::string(reached.instead) : Cat("try again in ", absl::FormatDuration(again));
+  absl::Status status =
+      absl::ResourceExhaustedError(Cat("a limit is reached: ", what, sent, "; ", then));
 
   google::rpc::ErrorInfo info;
   info.set_domain(kErrorDomain);
@@ -73,7 +77,7 @@ absl::Status LimitReached(const Reached& reached) {
   violation.set_subject(who);
   violation.set_description(what);
   Attach(quota, status);
-  return WithRetry(std::move(status), absl::Ceil(reached.again, absl::Seconds(1)));
+  return never ? status : WithRetry(std::move(status), again);
 }
 
 }  // namespace assay::server

@@ -46,15 +46,17 @@ std::string_view Setting(Limit limit);
 
 struct Reached {
   Limit limit;
-  std::string_view client{};  // whose limit it is, "uid:1000"; empty: that of all
-  std::int64_t value = 0;     // of the setting, or what follows from it
-  std::int64_t wanted = 0;    // cases that the request has; the other limits count by one
-  absl::Duration again;       // when to come again
-  std::string_view may{};     // what there may be `value` of; empty: as the limit has it
+  std::string_view client{};   // whose limit it is, "uid:1000"; empty: that of all
+  std::int64_t value = 0;      // of the setting, or what follows from it
+  std::int64_t wanted = 0;     // cases that the request has; the other limits count by one
+  absl::Duration again;        // when to come again; 0: never with the same request
+  std::string_view may{};      // what there may be `value` of; empty: as the limit has it
+  std::string_view instead{};  // what to do, if not to come again
 };
 
 // RESOURCE_EXHAUSTED, reason LIMIT_REACHED: says which limit, whose, its value and when to come
-// again, in words and with google.rpc.ErrorInfo, QuotaFailure and RetryInfo.
+// again, in words and with google.rpc.ErrorInfo, QuotaFailure and, if it is of use to come again,
+// RetryInfo.
 absl::Status LimitReached(const Reached& reached);
 
 }  // namespace assay::server

@@ -4,6 +4,7 @@
 #include "kernels/text/cat.h"
 #include "server/auth/role.h"
 #include "server/base/request_errors.h"
+#include "server/rpc/message_weight.h"
 
 namespace assay::server {
 namespace {
@@ -47,6 +48,14 @@ absl::StatusOr<WaitingRequests::Request> CallDesk::Keep(const Call& call, grpc::
       waiting_.Take(PrintableClient(ClientOf(call)), bytes);
   if (!kept.ok() && metrics_ != nullptr) metrics_->LimitReached(Limit::kRequestBytes);
   return kept;
+}
+
+absl::Status CallDesk::Parse(std::string_view bytes, google::protobuf::Message& request) {
+  absl::Status parsed = ParseWeighed(bytes, parsed_bytes_, request);
+  if (absl::IsResourceExhausted(parsed) && metrics_ != nullptr) {
+    metrics_->LimitReached(Limit::kRequestBytes);
+  }
+  return parsed;
 }
 
 void CallDesk::CutConnection(const std::string& peer) {

@@ -31,9 +31,6 @@ namespace assay::server {
 // The most calls that wait for a thread. They hold their requests in memory.
 inline constexpr std::size_t kMostCallsWaiting = 64;
 
-// The largest request, unless the daemon says otherwise [bytes].
-inline constexpr std::int64_t kLargestRequest = std::int64_t{32} << 20;
-
 // One call, from its beginning.
 struct Call {
   Call(grpc::CallbackServerContext* from, std::string_view name,
@@ -55,10 +52,14 @@ struct Call {
 class CallDesk {
  public:
   // Each may be null: then everybody may make every call, without limits, and nothing is counted.
-  // `largest_request` as WaitingRequests takes it.
-  CallDesk(Access* access, ClientLimits* limits, Metrics* metrics,
-           std::int64_t largest_request = kLargestRequest)
-      : access_(access), limits_(limits), metrics_(metrics), waiting_(largest_request) {}
+  // `largest_request` as WaitingRequests takes it, `parsed_bytes` as ServiceOptions has it.
+  CallDesk(Access* access, ClientLimits* limits, Metrics* metrics, std::int64_t largest_request,
+           std::int64_t parsed_bytes)
+      : access_(access),
+        limits_(limits),
+        metrics_(metrics),
+        parsed_bytes_(parsed_bytes),
+        waiting_(largest_request) {}
 
   // Finds out who calls, and whether they may.
   absl::Status Admit(Call& call);
@@ -71,6 +72,8 @@ class CallDesk {
   absl::StatusOr<Place> AdmitComparison(const Call& call);
   // A request that waits for a thread: its bytes, moved out of gRPC's memory.
   absl::StatusOr<WaitingRequests::Request> Keep(const Call& call, grpc::ByteBuffer& bytes);
+  // Parses such a request, as ParseWeighed does.
+  absl::Status Parse(std::string_view bytes, google::protobuf::Message& request);
   // Ends the connection of a client that takes nothing.
   void CutConnection(const std::string& peer);
   // Counts a call that is over, and writes its line of the log.
@@ -173,6 +176,7 @@ class CallDesk {
   Access* const access_;
   ClientLimits* const limits_;
   Metrics* const metrics_;
+  const std::int64_t parsed_bytes_;
   WaitingRequests waiting_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/text/cat.h"
+#include "server/base/limit.h"
 #include "server/base/request_errors.h"
 
 namespace assay::server {
@@ -128,15 +129,17 @@ std::int64_t ParsedBytes(const Descriptor& type, std::string_view bytes, std::in
 absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
                           google::protobuf::Message& request) {
   if (ParsedBytes(*request.GetDescriptor(), bytes, most) > most) {
-    return absl::ResourceExhaustedError(Cat("the request has ", bytes.size(),
-                                            " bytes and would take more than ", most,
-                                            " in memory; send fewer cases at a time"));
+    return LimitReached({.limit = Limit::kRequestBytes,
+                         .value = most,
+                         .again = absl::ZeroDuration(),
+                         .may = "bytes in memory",
+                         .instead = "send fewer cases at a time"});
   }
   if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      Cat("the request is no ", request.GetDescriptor()->full_name()));
+  return BadRequestError(
+      {{"request", Cat("is no ", request.GetDescriptor()->full_name(), ", but other bytes")}});
 }
 
 }  // namespace assay::server

@@ -21,8 +21,8 @@ namespace assay::server {
 std::int64_t ParsedBytes(const google::protobuf::Descriptor& type, std::string_view bytes,
                          std::int64_t most);
 
-// Parses a request. RESOURCE_EXHAUSTED if it takes more than `most` bytes in memory,
-// INVALID_ARGUMENT if it is no such message.
+// Parses a request. RESOURCE_EXHAUSTED, as LimitReached says, if it takes more than `most` bytes in
+// memory; INVALID_ARGUMENT if it is no such message.
 absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
                           google::protobuf::Message& request);
 

@@ -13,7 +13,6 @@
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/device_calls.h"
 #include "server/rpc/external_stream.h"
-#include "server/rpc/message_weight.h"
 #include "server/rpc/open_streams.h"
 #include "server/rpc/pages.h"
 #include "server/rpc/request_parsing.h"
@@ -36,9 +35,8 @@ struct ValidationService::Impl {
         devices(device_set),
         store(options.store),
         kernels(options.kernels),
-        desk(options.access, options.limits, metrics, options.request_bytes),
+        desk(options.access, options.limits, metrics, options.request_bytes, options.parsed_bytes),
         device_calls(jobs, devices, std::move(options.telemetry)),
-        parsed_bytes(options.parsed_bytes),
         info(std::move(options.info)),
         comparisons(jobs, devices, options.upload),
         streams(options.watch_stall,
@@ -56,7 +54,6 @@ struct ValidationService::Impl {
   UserKernels* const kernels;
   CallDesk desk;
   DeviceCalls device_calls;
-  const std::int64_t parsed_bytes;
 
   std::mutex mutex;
   v1::ServerInfo info;  // mutex
@@ -113,7 +110,7 @@ grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerConte
       impl_->writes, {context, "CreateJob"}, *const_cast<grpc::ByteBuffer*>(request),
       [this, response](Call& call, WaitingRequests::Request kept) {
         v1::CreateJobRequest asked;
-        absl::Status parsed = ParseWeighed(*kept, impl_->parsed_bytes, asked);
+        absl::Status parsed = impl_->desk.Parse(*kept, asked);
         if (!parsed.ok()) return parsed;
         kept.reset();
         const absl::StatusOr<v1::Job> created =

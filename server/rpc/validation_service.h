@@ -18,7 +18,6 @@
 #include "server/jobs/job_manager.h"
 #include "server/kernels/user_kernels.h"
 #include "server/metrics/metrics.h"
-#include "server/rpc/call_desk.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/device_calls.h"
 #include "server/worker/executor.h"
@@ -40,8 +39,8 @@ struct ServiceOptions {
   // What BackupStore copies; null: it is UNIMPLEMENTED. Must outlive the service.
   Store* store = nullptr;
   // The largest request [bytes].
-  std::int64_t request_bytes = kLargestRequest;
-  // The most that a request of CreateJob may take in memory [bytes].
+  std::int64_t request_bytes = std::int64_t{32} << 20;
+  // The most that a request may take in memory, of those that come unparsed [bytes].
   std::int64_t parsed_bytes = std::int64_t{256} << 20;
   // How fast the tensors of a comparison must come.
   UploadLimit upload;

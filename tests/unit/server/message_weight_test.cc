@@ -135,6 +135,9 @@ TEST(MessageWeight, ALengthBeyondTheEndIsDamage) {
     v1::CreateJobRequest request;
     const absl::Status status = ParseWeighed(bytes + "some", 256 << 20, request);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr("request: is no assay.v1.CreateJobRequest"));
+    EXPECT_TRUE(status.GetPayload("type.googleapis.com/google.rpc.BadRequest").has_value());
   }
 }
 
@@ -143,7 +146,12 @@ TEST(MessageWeight, TooHeavyIsRefusedUnparsed) {
   const std::string bytes = EmptyCases(1000).SerializeAsString();
   const absl::Status status = ParseWeighed(bytes, 100'000, request);
   EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("100000"));
+  EXPECT_EQ(status.message(),
+            "a limit is reached: one request may have 100000 bytes in memory (max-request-bytes); "
+            "send fewer cases at a time");
+  EXPECT_TRUE(status.GetPayload("type.googleapis.com/google.rpc.QuotaFailure").has_value());
+  EXPECT_FALSE(status.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value())
+      << "the same request is as large later";
   EXPECT_FALSE(request.has_spec());
   EXPECT_TRUE(ParseWeighed(bytes, 1'000'000, request).ok());
   EXPECT_EQ(request.spec().cases().cases_size(), 1000);

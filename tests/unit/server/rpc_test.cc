@@ -492,6 +492,8 @@ TEST_F(ServiceTest, ARequestThatGrowsTooMuchIsRefusedUnparsed) {
   answered.wait();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_THAT(status.error_message(), HasSubstr("in memory"));
+  EXPECT_EQ(InfoOf(status).metadata().at("limit"), "max-request-bytes");
+  EXPECT_EQ(metrics_.calls("limit max-request-bytes"), 1);
   EXPECT_LT(peak() - before, 100) << "[MiB]";
   Watch(Create(Copies(1)));
 }
