@@ -104,24 +104,28 @@ class CallDesk {
     return reactor;
   }
 
-  // The same for a request that comes unparsed. `handler` gets the call and the request's bytes.
-  // gRPC owns `request` and uses it no more.
-  template <class Handler>
-  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, Call call, grpc::ByteBuffer& request,
-                                     Handler handler) {
+  // The same for a request that comes unparsed: it is parsed on the thread. `handler` gets the call
+  // and the request. gRPC owns `bytes` and uses it no more.
+  template <class Request, class Handler>
+  grpc::ServerUnaryReactor* AnswerRawOn(TaskThread& thread, Call call,
+                                        const grpc::ByteBuffer* bytes, Handler handler) {
     grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
     if (absl::Status s = Admit(call); !s.ok()) {
       End(reactor, call, s);
       return reactor;
     }
-    absl::StatusOr<WaitingRequests::Request> kept = Keep(call, request);
+    absl::StatusOr<WaitingRequests::Request> kept =
+        Keep(call, *const_cast<grpc::ByteBuffer*>(bytes));
     if (!kept.ok()) {
       End(reactor, call, kept.status());
       return reactor;
     }
     RunOn(thread, reactor, call,
-          [kept = *std::move(kept), handler = std::move(handler)](Call& mine) mutable {
-            return handler(mine, std::exchange(kept, nullptr));
+          [this, kept = *std::move(kept), handler = std::move(handler)](Call& mine) mutable {
+            Request request;
+            absl::Status parsed = Parse(*kept, request);
+            kept.reset();
+            return parsed.ok() ? handler(mine, request) : parsed;
           });
     return reactor;
   }

@@ -11,6 +11,8 @@
 #include "server/base/even_time.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
+#include "server/rpc/message_weight.h"
+#include "server/worker/raw_message.h"
 
 namespace assay::server {
 namespace {
@@ -34,18 +36,48 @@ absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::st
                     v1::ERROR_REASON_DEVICE_NOT_FOUND, "header.device");
 }
 
-// Of a message behind the first.
-absl::Status CheckSize(const v1::CompareTensorsRequest& piece) {
-  const auto size = static_cast<std::int64_t>(piece.has_chunk() ? piece.chunk().data().size()
-                                                                : piece.ByteSizeLong());
-  if (size <= kMostPieceBytes) return absl::OkStatus();
+// Of a message, in memory: the bytes of a piece, and what is around them. No header that is right
+// takes as much.
+constexpr std::int64_t kMostInMemory = kMostPieceBytes + 4096;
+
+absl::Status WrongSize(std::size_t bytes) {
   return BadRequestError(
-      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got ", size)}});
+      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got ", bytes)}});
+}
+
+absl::Status ParseHeader(const grpc::ByteBuffer& bytes, v1::CompareTensorsRequest& first) {
+  switch (ParseAtMost(bytes, kMostInMemory, first)) {
+    case Parsed::kTooLarge:
+      return BadRequestError(
+          {{"header",
+            Cat("must take at most ", kMostInMemory, " bytes in memory, and has ", bytes.Length(),
+                " bytes on the wire; it names at most ", kMostInputs, " inputs")}});
+    case Parsed::kDamaged:
+      return BadRequestError({NoMessage("header", first)});
+    case Parsed::kWhole:
+      break;
+  }
+  if (first.has_header()) return absl::OkStatus();
+  return BadRequestError({{"header", "must be the first message of the stream"}});
+}
+
+// A message behind the first.
+absl::Status ParsePiece(const grpc::ByteBuffer& bytes, v1::CompareTensorsRequest& piece) {
+  switch (ParseAtMost(bytes, kMostInMemory, piece)) {
+    case Parsed::kTooLarge:
+      return WrongSize(bytes.Length());
+    case Parsed::kDamaged:
+      return BadRequestError({NoMessage("chunk", piece)});
+    case Parsed::kWhole:
+      break;
+  }
+  const std::size_t size = piece.chunk().data().size();
+  return static_cast<std::int64_t>(size) <= kMostPieceBytes ? absl::OkStatus() : WrongSize(size);
 }
 
 }  // namespace
 
-std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseResult* response) {
+std::shared_ptr<CompareStream> CompareStream::Start(Options options, grpc::ByteBuffer* response) {
   const std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
   stream->self_ = stream;
   if (stream->options_.refuse.ok()) {
@@ -68,27 +100,31 @@ void CompareStream::ExpectHeader() {
 }
 
 void CompareStream::OnReadDone(bool ok) {
-  // This stands before the next read starts, because that read may end on another thread at once.
-  const bool first = !first_seen_.exchange(true);
-  if (ok && !first) {
-    // A few messages are read ahead, long before a device takes them.
-    if (absl::Status s = CheckSize(incoming()); !s.ok()) {
+  if (!first_seen_.exchange(true)) return OnFirst(ok);
+  v1::CompareTensorsRequest piece;
+  if (ok) {
+    // A few messages are read ahead, before the device takes them.
+    if (absl::Status s = ParsePiece(incoming(), piece); !s.ok()) {
       Abort(s);
-      return PieceReader::OnReadDone(false);  // it is not taken, and nothing is read behind it
+      ok = false;  // it is not taken, and nothing is read behind it
     }
   }
-  PieceReader::OnReadDone(ok);
-  if (first) OnFirst();
+  Push(ok ? &piece : nullptr);
 }
 
-void CompareStream::OnFirst() {
+void CompareStream::OnFirst(bool ok) {
   v1::CompareTensorsRequest first;
-  const Next next = PieceReader::Take(&first);
-  if (next == Next::kGone) return Finished(absl::CancelledError("the client has gone"));
-  if (next != Next::kPiece || !first.has_header()) {
+  if (!ok) {
+    Push(nullptr);
+    if (RawPieceReader::Take(&first) == Next::kGone) {
+      return Finished(absl::CancelledError("the client has gone"));
+    }
     return Finished(BadRequestError({{"header", "must be the first message of the stream"}}));
   }
-  if (absl::Status status = Accept(first); !status.ok()) return Finished(status);
+  absl::Status status = ParseHeader(incoming(), first);
+  Pause();
+  if (status.ok()) status = Accept(first);
+  if (!status.ok()) return Finished(status);
   const bool taken = options_.run(device_, [stream = shared_from_this()] { stream->Run(); });
   if (taken) return;
   Finished(WithRetry(absl::ResourceExhaustedError(Cat("too many comparisons wait for ",
@@ -135,9 +171,10 @@ absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
 }
 
 void CompareStream::Run() {
+  Begin();  // reads on
   absl::StatusOr<v1::CaseResult> result = device_->Compare(header_, *this, limit_, cancel_);
   if (!refused_.ok()) return Finished(refused_);
-  if (result.ok()) *response_ = *std::move(result);
+  if (result.ok()) *response_ = RawMessage(*result);
   Finished(result.status());
 }
 
@@ -146,7 +183,7 @@ PieceSource::Next CompareStream::Take(v1::CompareTensorsRequest* piece) {
   const absl::Time now = EvenTime();
   // The device takes pieces from now on. The client's time begins here, not while it waited.
   if (upload_end_ == absl::InfiniteFuture()) upload_end_ = now + upload_limit_;
-  const Next next = PieceReader::Take(piece);
+  const Next next = RawPieceReader::Take(piece);
   if (next == Next::kPiece) refused_ = CheckPiece(*piece);
   if (next != Next::kEnd && refused_.ok() && now > upload_end_) {
     refused_ = absl::DeadlineExceededError(
@@ -166,9 +203,7 @@ absl::Status CompareStream::CheckPiece(const v1::CompareTensorsRequest& piece) c
     return BadRequestError({{"chunk.tensor", Cat("must be 0 to ", numbers_ - 1,
                                                  " by the header, got ", piece.chunk().tensor())}});
   }
-  if (!piece.chunk().data().empty()) return CheckSize(piece);
-  return BadRequestError(
-      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got 0")}});
+  return piece.chunk().data().empty() ? WrongSize(0) : absl::OkStatus();
 }
 
 void CompareStream::Finished(const absl::Status& status) {
@@ -214,7 +249,7 @@ Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit
   }
 }
 
-std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response,
+std::shared_ptr<CompareStream> Comparisons::Start(grpc::ByteBuffer* response,
                                                   std::function<void(const grpc::Status&)> ended) {
   CompareStream::Options options;
   options.devices = &devices_;

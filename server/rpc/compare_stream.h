@@ -22,7 +22,8 @@
 #include "server/jobs/job_manager.h"
 #include "server/rpc/open_streams.h"
 #include "server/worker/executor.h"
-#include "server/worker/piece_reader.h"
+#include "server/worker/message_reader.h"
+#include "server/worker/piece_source.h"
 
 namespace assay::server {
 
@@ -36,9 +37,13 @@ struct UploadLimit {
   std::int64_t bytes_per_second = 10'000'000;
 };
 
-// One call. It keeps itself alive until gRPC is done with it.
+using RawPieceReader = MessageReader<grpc::ServerReadReactor<grpc::ByteBuffer>,
+                                     v1::CompareTensorsRequest, grpc::ByteBuffer>;
+
+// One call. It keeps itself alive until gRPC is done with it. Messages come as bytes, because a few
+// bytes may grow to gigabytes. Nothing is read behind the header until the device runs the call.
 class CompareStream final : public OpenStream,
-                            public PieceReader,
+                            public RawPieceReader,
                             public std::enable_shared_from_this<CompareStream> {
  public:
   struct Options {
@@ -53,19 +58,19 @@ class CompareStream final : public OpenStream,
   };
 
   // Starts serving a call. gRPC owns `response`.
-  static std::shared_ptr<CompareStream> Start(Options options, v1::CaseResult* response);
+  static std::shared_ptr<CompareStream> Start(Options options, grpc::ByteBuffer* response);
 
   // Ends the call. If a worker computes for it, the worker is stopped.
   void Abort(const absl::Status& status) override;
 
  private:
-  CompareStream(Options options, v1::CaseResult* response)
+  CompareStream(Options options, grpc::ByteBuffer* response)
       : options_(std::move(options)), response_(response) {}
 
   // Ends the call if the first message does not come in time.
   void ExpectHeader();
   // Called when the first message has come, or when none will come.
-  void OnFirst();
+  void OnFirst(bool ok);
   absl::Status Accept(const v1::CompareTensorsRequest& first);
   void Run();
   // Called on the device's thread, as Run is. A piece that no worker should see ends the stream.
@@ -78,7 +83,7 @@ class CompareStream final : public OpenStream,
   void OnDone() override;
 
   const Options options_;
-  v1::CaseResult* const response_;
+  grpc::ByteBuffer* const response_;
   std::shared_ptr<CompareStream> self_;   // until OnDone
   std::atomic<bool> first_seen_ = false;  // the first message has come, or none will
   grpc::Alarm late_header_;
@@ -98,14 +103,14 @@ class CompareStream final : public OpenStream,
 };
 
 // All calls of a daemon. Each device has one thread, which waits for the device and feeds its
-// worker. A few calls wait for the thread, with only their first messages in memory. Thread-safe.
+// worker. A few calls wait for the thread, with only their headers in memory. Thread-safe.
 // Jobs and devices must outlive it.
 class Comparisons {
  public:
   Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload);
 
   // `ended` is called once, when the call is over, with the status that the client gets.
-  std::shared_ptr<CompareStream> Start(v1::CaseResult* response,
+  std::shared_ptr<CompareStream> Start(grpc::ByteBuffer* response,
                                        std::function<void(const grpc::Status&)> ended);
 
  private:

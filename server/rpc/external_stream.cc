@@ -9,23 +9,46 @@
 #include "server/base/job_events.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
+#include "server/rpc/message_weight.h"
 
 namespace assay::server {
 namespace {
 
-// What a message behind the first may hold: four of them are read ahead.
-absl::Status CheckSize(const v1::ValidateExternalRequest& message) {
-  const bool chunk = message.has_chunk();
-  const std::size_t bytes = chunk ? message.chunk().data().size() : message.ByteSizeLong();
-  if (bytes <= static_cast<std::size_t>(kMostExternalBytes)) return absl::OkStatus();
-  return BadRequestError({{chunk                    ? "chunk.data"
-                           : message.has_launched() ? "launched"
-                                                    : "part",
-                           Cat("must have at most ", kMostExternalBytes, " bytes, got ", bytes)}});
+// Of a message behind the first, in memory: its part, and what is around that.
+constexpr std::int64_t kMostInMemory = kMostExternalBytes + 4096;
+
+absl::Status TooLarge(std::string_view part, std::size_t bytes) {
+  return BadRequestError(
+      {{std::string(part), Cat("must have at most ", kMostExternalBytes, " bytes, got ", bytes)}});
 }
 
-// A few bytes may hold millions of cases, and the message waits for a thread before it is planned.
-absl::Status CheckCases(const v1::ValidateExternalRequest& first, int most) {
+// Parses a message behind the first. Four of them are read ahead.
+absl::Status Parse(const grpc::ByteBuffer& bytes, v1::ValidateExternalRequest& message) {
+  switch (ParseAtMost(bytes, kMostInMemory, message)) {
+    case Parsed::kTooLarge:
+      return TooLarge("part", bytes.Length());
+    case Parsed::kDamaged:
+      return BadRequestError({NoMessage("part", message)});
+    case Parsed::kWhole:
+      break;
+  }
+  const bool chunk = message.has_chunk();
+  const std::size_t size = chunk ? message.chunk().data().size() : message.ByteSizeLong();
+  if (size <= static_cast<std::size_t>(kMostExternalBytes)) return absl::OkStatus();
+  return TooLarge(chunk ? "chunk.data" : message.has_launched() ? "launched" : "part", size);
+}
+
+absl::Status NoJob(std::string_view got) {
+  return BadRequestError({{"job", Cat("must be the first message of the stream, got ", got)}});
+}
+
+// A few bytes may hold millions of cases.
+absl::Status CheckFirst(const v1::ValidateExternalRequest& first, int most) {
+  if (!first.has_job()) {
+    return NoJob(first.has_chunk()      ? "chunk"
+                 : first.has_launched() ? "launched"
+                                        : "a message without a part");
+  }
   const int cases = first.job().spec().cases().cases_size();
   if (cases <= most) return absl::OkStatus();
   return BadRequestError({{"spec.cases", Cat("may hold at most ", most, " cases, got ", cases)}});
@@ -56,49 +79,52 @@ std::shared_ptr<ExternalStream> ExternalStream::Start(Options options) {
 }
 
 void ExternalStream::OnReadDone(bool ok) {
-  // This stands before the next read starts, because that read may end on another thread at once.
-  const bool first = !std::exchange(first_seen_, true);
+  if (!std::exchange(first_seen_, true)) return OnFirst(ok);
+  v1::ValidateExternalRequest message;
   if (ok) {
-    const absl::Status s =
-        first ? CheckCases(incoming(), options_.jobs->options().max_cases) : CheckSize(incoming());
-    if (!s.ok()) {
+    if (absl::Status s = Parse(incoming(), message); !s.ok()) {
       Conclude(s);  // before the job can end, which would be another end of the call
       Lose();
       GiveUp();
-      return DuplexStream::OnReadDone(false);  // it is not taken, and nothing is read behind it
+      ok = false;  // it is not taken, and nothing is read behind it
     }
   }
-  DuplexStream::OnReadDone(ok);
-  if (first) OnFirst();
+  Push(ok ? &message : nullptr);
 }
 
 // A plan of ten thousand cases takes a while.
-void ExternalStream::OnFirst() {
-  const bool taken = options_.writes->TryRun([stream = shared_from_this()] { stream->Accept(); });
+void ExternalStream::OnFirst(bool ok) {
+  if (!ok) {
+    Push(nullptr);
+    return Conclude(options_.context->IsCancelled() ? absl::CancelledError("the client has gone")
+                                                    : NoJob("its end"));
+  }
+  absl::StatusOr<WaitingRequests::Request> kept = options_.keep(incoming());
+  Pause();
+  if (!kept.ok()) return Conclude(kept.status());
+  const bool taken =
+      options_.writes->TryRun([stream = shared_from_this(), kept = *std::move(kept)]() mutable {
+        stream->Accept(std::exchange(kept, nullptr));
+      });
   if (taken) return;
   Conclude(WithRetry(absl::ResourceExhaustedError("too many calls wait; call again later"),
                      absl::Seconds(1)));
 }
 
-void ExternalStream::Accept() {
-  v1::ValidateExternalRequest first;
-  const NextMessage next = Take(&first);
-  if (next == NextMessage::kGone) return Conclude(absl::CancelledError("the client has gone"));
-  if (next != NextMessage::kPiece || !first.has_job()) {
-    return Conclude(
-        BadRequestError({{"job", Cat("must be the first message of the stream, got ",
-                                     next != NextMessage::kPiece ? "its end"
-                                     : first.has_chunk()         ? "chunk"
-                                     : first.has_launched()      ? "launched"
-                                                                 : "a message without a part")}}));
-  }
-  if (absl::Status status = MakeJob(first.job()); !status.ok()) return Conclude(status);
-  bool lost = false;
-  {
+void ExternalStream::Accept(WaitingRequests::Request kept) {
+  const auto lost = [this] {
     const std::lock_guard lock(state_mutex_);
-    lost = lost_;
-  }
-  if (lost) Lose();  // it went while the job was made
+    return lost_;
+  };
+  if (lost()) return;  // and so the call has ended
+  v1::ValidateExternalRequest first;
+  absl::Status status = options_.parse(*kept, first);
+  kept.reset();
+  if (status.ok()) status = CheckFirst(first, options_.jobs->options().max_cases);
+  if (status.ok()) status = MakeJob(first.job());
+  if (!status.ok()) return Conclude(status);
+  if (lost()) Lose();  // it went while the job was made
+  Begin();             // reads on
   AskPump();
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@
 #include "server/base/task_thread.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/open_streams.h"
+#include "server/rpc/waiting_requests.h"
 #include "server/worker/caller_link.h"
 #include "server/worker/duplex_stream.h"
 
@@ -28,9 +30,12 @@ namespace assay::server {
 inline constexpr absl::Duration kLaunchDeadline = absl::Seconds(30);
 
 // One call. It keeps itself alive until gRPC is done with it, and its job keeps it as long as there
-// are cases for it. The device's thread takes and gives messages, `thread` reads the events.
+// are cases for it. The device's thread takes and gives messages, `pump` reads the events. Messages
+// come as bytes, because a few bytes may grow to gigabytes. The first one waits for `writes`
+// unparsed, and the next one is read when there is a job.
 class ExternalStream final
-    : public DuplexStream<v1::ValidateExternalRequest, v1::ValidateExternalResponse>,
+    : public DuplexStream<v1::ValidateExternalRequest, v1::ValidateExternalResponse,
+                          grpc::ByteBuffer, grpc::ByteBuffer>,
       public OpenStream,
       public std::enable_shared_from_this<ExternalStream> {
  public:
@@ -39,6 +44,10 @@ class ExternalStream final
     TaskThread* writes = nullptr;  // where the job is made
     TaskThread* pump = nullptr;    // where its events are read
     grpc::CallbackServerContext* context = nullptr;
+    // Moves the first message out of gRPC's memory, if there is room.
+    std::function<absl::StatusOr<WaitingRequests::Request>(grpc::ByteBuffer&)> keep;
+    // Parses it, on `writes`.
+    std::function<absl::Status(std::string_view, v1::ValidateExternalRequest&)> parse;
     // Makes the job, on `writes`.
     std::function<absl::StatusOr<v1::Job>(const v1::ExternalJob&, std::shared_ptr<CallerLink>)>
         make;
@@ -58,8 +67,8 @@ class ExternalStream final
 
   explicit ExternalStream(Options options) : options_(std::move(options)) {}
 
-  void OnFirst();
-  void Accept();
+  void OnFirst(bool ok);
+  void Accept(WaitingRequests::Request kept);
   absl::Status MakeJob(const v1::ExternalJob& asked);
   // Sends events while there is room.
   void PumpEvents();

@@ -126,20 +126,40 @@ std::int64_t ParsedBytes(const Descriptor& type, std::string_view bytes, std::in
   return scale.weight();
 }
 
+Parsed ParseAtMost(std::string_view bytes, std::int64_t most, google::protobuf::Message& message) {
+  if (ParsedBytes(*message.GetDescriptor(), bytes, most) > most) return Parsed::kTooLarge;
+  const bool whole = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  return whole ? Parsed::kWhole : Parsed::kDamaged;
+}
+
+Parsed ParseAtMost(const grpc::ByteBuffer& bytes, std::int64_t most,
+                   google::protobuf::Message& message) {
+  grpc::Slice whole;
+  if (bytes.Valid() && !bytes.DumpToSingleSlice(&whole).ok()) return Parsed::kDamaged;
+  return ParseAtMost(std::string_view(reinterpret_cast<const char*>(whole.begin()), whole.size()),
+                     most, message);
+}
+
+FieldError NoMessage(std::string_view field, const google::protobuf::Message& message) {
+  return {std::string(field),
+          Cat("is no ", message.GetDescriptor()->full_name(), ", but other bytes")};
+}
+
 absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
                           google::protobuf::Message& request) {
-  if (ParsedBytes(*request.GetDescriptor(), bytes, most) > most) {
-    return LimitReached({.limit = Limit::kRequestBytes,
-                         .value = most,
-                         .again = absl::ZeroDuration(),
-                         .may = "bytes in memory",
-                         .instead = "send fewer cases at a time"});
+  switch (ParseAtMost(bytes, most, request)) {
+    case Parsed::kWhole:
+      return absl::OkStatus();
+    case Parsed::kDamaged:
+      return BadRequestError({NoMessage("request", request)});
+    case Parsed::kTooLarge:
+      break;
   }
-  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::OkStatus();
-  }
-  return BadRequestError(
-      {{"request", Cat("is no ", request.GetDescriptor()->full_name(), ", but other bytes")}});
+  return LimitReached({.limit = Limit::kRequestBytes,
+                       .value = most,
+                       .again = absl::ZeroDuration(),
+                       .may = "bytes in memory",
+                       .instead = "send fewer cases at a time"});
 }
 
 }  // namespace assay::server

@@ -7,11 +7,13 @@
 #define ASSAY_SERVER_RPC_MESSAGE_WEIGHT_H_
 
 #include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "kernels/ops/field.h"
 
 namespace assay::server {
 
@@ -20,6 +22,16 @@ namespace assay::server {
 // before the damage.
 std::int64_t ParsedBytes(const google::protobuf::Descriptor& type, std::string_view bytes,
                          std::int64_t most);
+
+enum class Parsed : std::uint8_t { kWhole, kTooLarge, kDamaged };
+
+// Parses a message, unless it takes more than `most` bytes in memory.
+Parsed ParseAtMost(std::string_view bytes, std::int64_t most, google::protobuf::Message& message);
+Parsed ParseAtMost(const grpc::ByteBuffer& bytes, std::int64_t most,
+                   google::protobuf::Message& message);
+
+// What is wrong with such bytes.
+FieldError NoMessage(std::string_view field, const google::protobuf::Message& message);
 
 // Parses a request. RESOURCE_EXHAUSTED, as LimitReached says, if it takes more than `most` bytes in
 // memory; INVALID_ARGUMENT if it is no such message.

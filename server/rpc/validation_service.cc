@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/base/task_thread.h"
 #include "server/plan/suite_list.h"
@@ -18,6 +19,7 @@
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/upload_stream.h"
 #include "server/rpc/watch_stream.h"
+#include "server/worker/raw_message.h"
 
 namespace assay::server {
 namespace {
@@ -77,11 +79,25 @@ absl::Status Fill(absl::StatusOr<Message> answer, Message& response) {
   return answer.status();
 }
 
+// The same for a response that goes as bytes.
+template <class Message>
+absl::Status Send(const absl::StatusOr<Message>& answer, grpc::ByteBuffer& response) {
+  if (answer.ok()) response = RawMessage(*answer);
+  return answer.status();
+}
+
 }  // namespace
 
 ValidationService::ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics,
                                      ServiceOptions options)
-    : impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options))) {
+  const google::protobuf::ServiceDescriptor* service =
+      v1::CreateJobRequest::descriptor()->file()->FindServiceByName("ValidationService");
+  MarkMethodRawCallback(
+      service->FindMethodByName("ValidateExternal")->index(),
+      new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+          [this](grpc::CallbackServerContext* context) { return ValidateRawExternal(context); }));
+}
 
 ValidationService::~ValidationService() = default;
 
@@ -106,22 +122,15 @@ grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerConte
                                                        const grpc::ByteBuffer* request,
                                                        grpc::ByteBuffer* response) {
   // Planning and storing ten thousand cases takes a while.
-  return impl_->desk.AnswerOn(
-      impl_->writes, {context, "CreateJob"}, *const_cast<grpc::ByteBuffer*>(request),
-      [this, response](Call& call, WaitingRequests::Request kept) {
-        v1::CreateJobRequest asked;
-        absl::Status parsed = impl_->desk.Parse(*kept, asked);
-        if (!parsed.ok()) return parsed;
-        kept.reset();
+  return impl_->desk.AnswerRawOn<v1::CreateJobRequest>(
+      impl_->writes, {context, "CreateJob"}, request,
+      [this, response](Call& call, const v1::CreateJobRequest& asked) {
         const absl::StatusOr<v1::Job> created =
             impl_->desk.MakeAdmitted(CallDesk::ClientOf(call), [&](const AdmitJob& admit) {
               return impl_->jobs.Create(asked.spec(), asked.request_id(), admit);
             });
-        if (!created.ok()) return created.status();
-        call.target = created->name();
-        const grpc::Slice answer(created->SerializeAsString());
-        *response = grpc::ByteBuffer(&answer, 1);
-        return absl::OkStatus();
+        if (created.ok()) call.target = created->name();
+        return Send(created, *response);
       });
 }
 
@@ -185,11 +194,11 @@ grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
   });
 }
 
-grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTensors(
-    grpc::CallbackServerContext* context, v1::CaseResult* response) {
+grpc::ServerReadReactor<grpc::ByteBuffer>* ValidationService::CompareTensors(
+    grpc::CallbackServerContext* context, grpc::ByteBuffer* response) {
   Call call(context, "CompareTensors");
   CallDesk& desk = impl_->desk;
-  using Reactor = grpc::ServerReadReactor<v1::CompareTensorsRequest>;
+  using Reactor = grpc::ServerReadReactor<grpc::ByteBuffer>;
   if (absl::Status s = desk.Admit(call); !s.ok()) return desk.Refuse<Reactor>(call, s);
   absl::StatusOr<Place> place = desk.AdmitComparison(call);
   if (!place.ok()) return desk.Refuse<Reactor>(call, place.status());
@@ -200,10 +209,9 @@ grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTe
       }));
 }
 
-grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>*
-ValidationService::ValidateExternal(grpc::CallbackServerContext* context) {
-  using Reactor =
-      grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>;
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidationService::ValidateRawExternal(
+    grpc::CallbackServerContext* context) {
+  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
   Call call(context, "ValidateExternal");
   CallDesk& desk = impl_->desk;
   if (absl::Status s = desk.Admit(call); !s.ok()) return desk.Refuse<Reactor>(call, s);
@@ -214,6 +222,9 @@ ValidationService::ValidateExternal(grpc::CallbackServerContext* context) {
        .writes = &impl_->writes,
        .pump = &impl_->pump,
        .context = context,
+       .keep = [&desk, call](grpc::ByteBuffer& bytes) { return desk.Keep(call, bytes); },
+       .parse = [&desk](std::string_view bytes,
+                        v1::ValidateExternalRequest& first) { return desk.Parse(bytes, first); },
        .make =
            [&desk, &jobs = impl_->jobs, client = CallDesk::ClientOf(call)](
                const v1::ExternalJob& job, std::shared_ptr<CallerLink> caller) {
@@ -286,13 +297,16 @@ grpc::ServerUnaryReactor* ValidationService::GetServerInfo(grpc::CallbackServerC
   });
 }
 
-grpc::ServerUnaryReactor* ValidationService::CreateBaseline(
-    grpc::CallbackServerContext* context, const v1::CreateBaselineRequest* request,
-    v1::Baseline* response) {
-  return impl_->desk.AnswerOn(impl_->writes, {context, "CreateBaseline", request, response},
-                              [this, request, response] {
-                                return Fill(impl_->jobs.baselines().Create(*request), *response);
-                              });
+grpc::ServerUnaryReactor* ValidationService::CreateBaseline(grpc::CallbackServerContext* context,
+                                                            const grpc::ByteBuffer* request,
+                                                            grpc::ByteBuffer* response) {
+  return impl_->desk.AnswerRawOn<v1::CreateBaselineRequest>(
+      impl_->writes, {context, "CreateBaseline"}, request,
+      [this, response](Call& call, const v1::CreateBaselineRequest& asked) {
+        const absl::StatusOr<v1::Baseline> created = impl_->jobs.baselines().Create(asked);
+        if (created.ok()) call.target = created->name();
+        return Send(created, *response);
+      });
 }
 
 grpc::ServerUnaryReactor* ValidationService::GetBaseline(grpc::CallbackServerContext* context,
@@ -319,14 +333,15 @@ grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(
   });
 }
 
-grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
-    grpc::CallbackServerContext* context, const v1::CompareBaselinesRequest* request,
-    v1::CompareBaselinesResponse* response) {
+grpc::ServerUnaryReactor* ValidationService::CompareBaselines(grpc::CallbackServerContext* context,
+                                                              const grpc::ByteBuffer* request,
+                                                              grpc::ByteBuffer* response) {
   // It may read ten thousand results and hold them against as many.
-  return impl_->desk.AnswerOn(impl_->long_work, {context, "CompareBaselines", request, response},
-                              [this, request, response] {
-                                return Fill(impl_->jobs.baselines().Compare(*request), *response);
-                              });
+  return impl_->desk.AnswerRawOn<v1::CompareBaselinesRequest>(
+      impl_->long_work, {context, "CompareBaselines"}, request,
+      [this, response](Call&, const v1::CompareBaselinesRequest& asked) {
+        return Send(impl_->jobs.baselines().Compare(asked), *response);
+      });
 }
 
 grpc::ServerWriteReactor<v1::BackupStoreResponse>* ValidationService::BackupStore(

@@ -47,10 +47,15 @@ struct ServiceOptions {
   TelemetryOf telemetry;  // may be empty
 };
 
-// A request of CreateJob comes unparsed, because of all requests it can grow the most: it is parsed
-// when it is known who calls, and one at a time.
-using ServiceBase =
-    v1::ValidationService::WithRawCallbackMethod_CreateJob<v1::ValidationService::CallbackService>;
+// Requests that hold lists of large messages come unparsed: they can grow to gigabytes. Each is
+// parsed when it is known who calls and what it takes in memory, and those that a thread plans are
+// parsed one at a time. gRPC parses the others, before anything is known. What they do not have is
+// kept, and so the largest of them may take a gigabyte for a moment.
+using ServiceBase = v1::ValidationService::WithRawCallbackMethod_CreateJob<
+    v1::ValidationService::WithRawCallbackMethod_CompareTensors<
+        v1::ValidationService::WithRawCallbackMethod_CreateBaseline<
+            v1::ValidationService::WithRawCallbackMethod_CompareBaselines<
+                v1::ValidationService::CallbackService>>>>;
 
 class ValidationService : public ServiceBase {
  public:
@@ -89,10 +94,12 @@ class ValidationService : public ServiceBase {
   grpc::ServerUnaryReactor* ListCaseResults(grpc::CallbackServerContext*,
                                             const v1::ListCaseResultsRequest*,
                                             v1::ListCaseResultsResponse*) override;
-  grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(grpc::CallbackServerContext*,
-                                                                     v1::CaseResult*) override;
-  grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>*
-  ValidateExternal(grpc::CallbackServerContext*) override;
+  grpc::ServerReadReactor<grpc::ByteBuffer>* CompareTensors(grpc::CallbackServerContext*,
+                                                            grpc::ByteBuffer*) override;
+  // ValidateExternal, unparsed. The generated class for that has the same function with another
+  // type, so it cannot stand above the others' class.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidateRawExternal(
+      grpc::CallbackServerContext*);
   grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext*, const v1::ListDevicesRequest*,
                                         v1::ListDevicesResponse*) override;
   grpc::ServerUnaryReactor* ReleaseDevice(grpc::CallbackServerContext*,
@@ -104,9 +111,8 @@ class ValidationService : public ServiceBase {
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext*,
                                           const v1::GetServerInfoRequest*,
                                           v1::ServerInfo*) override;
-  grpc::ServerUnaryReactor* CreateBaseline(grpc::CallbackServerContext*,
-                                           const v1::CreateBaselineRequest*,
-                                           v1::Baseline*) override;
+  grpc::ServerUnaryReactor* CreateBaseline(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
+                                           grpc::ByteBuffer*) override;
   grpc::ServerUnaryReactor* GetBaseline(grpc::CallbackServerContext*, const v1::GetBaselineRequest*,
                                         v1::Baseline*) override;
   grpc::ServerUnaryReactor* ListBaselines(grpc::CallbackServerContext*,
@@ -115,9 +121,8 @@ class ValidationService : public ServiceBase {
   grpc::ServerUnaryReactor* DeleteBaseline(grpc::CallbackServerContext*,
                                            const v1::DeleteBaselineRequest*,
                                            google::protobuf::Empty*) override;
-  grpc::ServerUnaryReactor* CompareBaselines(grpc::CallbackServerContext*,
-                                             const v1::CompareBaselinesRequest*,
-                                             v1::CompareBaselinesResponse*) override;
+  grpc::ServerUnaryReactor* CompareBaselines(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
+                                             grpc::ByteBuffer*) override;
   grpc::ServerWriteReactor<v1::BackupStoreResponse>* BackupStore(
       grpc::CallbackServerContext*, const v1::BackupStoreRequest*) override;
   grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>* UploadKernel(

@@ -5,18 +5,22 @@
 
 #include <deque>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "server/base/even_time.h"
 #include "server/worker/message_reader.h"
+#include "server/worker/raw_message.h"
 
 namespace assay::server {
 
 // The derived class ends the call with EndAfterWrites and must live until OnDone. At most kAhead
-// messages wait to be written. Any thread may call its functions.
-template <class In, class Out>
-class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> {
+// messages wait to be written. Any thread may call its functions. `WireIn`
+// and `WireOut` are grpc::ByteBuffer if gRPC has the messages as bytes. Then the derived class
+// parses what comes, as MessageReader says.
+template <class In, class Out, class WireIn = In, class WireOut = Out>
+class DuplexStream : public MessageReader<grpc::ServerBidiReactor<WireIn, WireOut>, In, WireIn> {
  protected:
   // Takes the message, unless too many wait. After the end or a broken connection it takes and
   // drops it.
@@ -76,7 +80,11 @@ class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> 
   bool OfferLocked(Out* message) {
     if (ClosedLocked()) return true;
     if (outgoing_.size() >= this->kAhead) return false;
-    outgoing_.push_back(std::move(*message));
+    if constexpr (std::is_same_v<WireOut, Out>) {
+      outgoing_.push_back(std::move(*message));
+    } else {
+      outgoing_.push_back(RawMessage(*message));
+    }
     WriteLocked();
     return true;
   }
@@ -98,7 +106,7 @@ class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> 
     this->Finish(status);
   }
 
-  std::deque<Out> outgoing_;  // the first is being written
+  std::deque<WireOut> outgoing_;  // the first is being written
   bool writing_ = false;
   absl::Time write_began_;
   bool broken_ = false;  // the connection

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "server/worker/message_source.h"
@@ -19,12 +20,15 @@ namespace assay::server {
 // The reading half of a call. `Reactor` is gRPC's own for the call. The derived class ends the call
 // with End and must live until OnDone. The reader holds at most kAhead messages. If nobody takes
 // them, the sender waits.
-template <class Reactor, class Message>
+//
+// `Wire` is what gRPC reads: messages, or their bytes (grpc::ByteBuffer). Of bytes, the derived
+// class makes messages: its OnReadDone gives them to Push.
+template <class Reactor, class Message, class Wire = Message>
 class MessageReader : public Reactor, public MessageSource<Message> {
  public:
   using Next = NextMessage;
 
-  // Begins to read. Call it once, after SetWake if SetWake is used.
+  // Begins to read. Call it once, after SetWake if SetWake is used, and after each Pause.
   void Begin() {
     const std::lock_guard lock(mutex_);
     ReadLocked();
@@ -63,8 +67,26 @@ class MessageReader : public Reactor, public MessageSource<Message> {
     this->Finish(status);  // may delete this object
   }
 
-  // What was read last. For OnReadDone, which takes it.
-  const Message& incoming() const { return incoming_; }
+  // What was read last. For OnReadDone.
+  Wire& incoming() { return incoming_; }
+
+  // Takes a message that was read, and reads on. Null: the sender has said everything.
+  void Push(Message* message) {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    if (message != nullptr && !gone_) queue_.push_back(std::move(*message));
+    if (message == nullptr) ended_ = true;
+    ReadLocked();
+    WakeLocked();
+  }
+
+  // In place of Push, for a message that the derived class keeps: nothing is read until Begin is
+  // called again.
+  void Pause() {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    incoming_.Clear();
+  }
 
   // Has the reading thread look again.
   void Wake() {
@@ -81,12 +103,7 @@ class MessageReader : public Reactor, public MessageSource<Message> {
   }
 
   void OnReadDone(bool ok) override {
-    const std::lock_guard lock(mutex_);
-    reading_ = false;
-    if (ok && !gone_) queue_.push_back(std::move(incoming_));
-    if (!ok) ended_ = true;
-    ReadLocked();
-    WakeLocked();
+    if constexpr (std::is_same_v<Wire, Message>) Push(ok ? &incoming_ : nullptr);
   }
   void OnCancel() override { GiveUp(); }
 
@@ -120,7 +137,7 @@ class MessageReader : public Reactor, public MessageSource<Message> {
   }
 
   std::function<void()> wake_;
-  Message incoming_;
+  Wire incoming_;
   std::deque<Message> queue_;
   bool reading_ = false;
   bool ended_ = false;  // the sender has said everything

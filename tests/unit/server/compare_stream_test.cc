@@ -278,6 +278,40 @@ TEST_F(CompareRpc, MoreOperandsThanAnyOperatorTakesAreRefused) {
   EXPECT_THAT(status.error_message(), HasSubstr("must be at most 16, got 17"));
 }
 
+// A header of 1.2 MB that would take 60 MB in memory.
+TEST_F(CompareRpc, AHeaderThatGrowsTooMuchIsRefusedUnparsed) {
+  v1::CompareHeader header = Header();
+  for (int i = 0; i < 600'000; ++i) header.add_inputs();
+  const grpc::Status status = Refusal(header);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(Fields(status), ElementsAre("header"));
+  EXPECT_THAT(status.error_message(), HasSubstr("in memory"));
+}
+
+// What a call sends behind its header stays with the client while the call waits.
+TEST_F(CompareRpc, NothingIsReadBehindTheHeaderOfACallThatWaits) {
+  device_->hold = true;
+  Call first(*stub_);
+  first.Write(Header());
+  ASSERT_TRUE(device_->AwaitBegun(1));
+  Call waits(*stub_);
+  waits.Write(Header());
+  std::atomic<bool> sent{false};
+  std::thread sender([&] {
+    waits.Write(std::string((1 << 20) + 1, 'x'));  // too large, which is said when it is read
+    sent = true;
+    waits.writer->WritesDone();
+  });
+  Call other(*stub_);
+  other.Write("no header");
+  EXPECT_EQ(other.Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_FALSE(sent);
+  device_->hold = false;
+  EXPECT_TRUE(first.Finish().ok());
+  sender.join();
+  EXPECT_THAT(Fields(waits.writer->Finish()), ElementsAre("chunk.data"));
+}
+
 TEST_F(CompareRpc, WhatIsNoHeaderIsRefused) {
   Call none(*stub_);
   EXPECT_THAT(Fields(none.Finish()), ElementsAre("header"));

@@ -456,69 +456,138 @@ TEST_F(ServiceTest, RefusalsCarryTheirDetailsOverTheWire) {
       << "however many fields are wrong, the client gets the reason";
 }
 
-// 3 MB of empty cases, which would take 600 MB in memory.
-TEST_F(ServiceTest, ARequestThatGrowsTooMuchIsRefusedUnparsed) {
-  constexpr int kCases = 1'500'000;
-  std::string cases;
-  for (int n = 0; n < kCases; ++n) cases += std::string_view("\x0a\x00", 2);
-  v1::CreateJobRequest request;
-  const auto within = [](const google::protobuf::Message& message, std::string_view field,
-                         const std::string& bytes) {
-    const int number = message.GetDescriptor()->FindFieldByName(std::string(field))->number();
-    std::string made(1, static_cast<char>(number << 3 | 2));
-    for (std::size_t left = bytes.size(); left > 0; left >>= 7) {
-      made += static_cast<char>((left & 0x7f) | (left > 0x7f ? 0x80 : 0));
-    }
+// 3 MB of empty messages, in a field of a message in a field of ... `path`.
+grpc::ByteBuffer MillionsOfEmpty(const google::protobuf::Descriptor* type,
+                                 std::vector<std::string> path) {
+  std::vector<int> numbers;
+  for (const std::string& name : path) {
+    const google::protobuf::FieldDescriptor* field = type->FindFieldByName(name);
+    numbers.push_back(field->number());
+    type = field->message_type();
+  }
+  const auto within = [](int number, const std::string& bytes) {
+    std::string made;
+    const auto put = [&](std::size_t value) {
+      for (; value > 0x7f; value >>= 7) made += static_cast<char>((value & 0x7f) | 0x80);
+      made += static_cast<char>(value);
+    };
+    put(static_cast<std::size_t>(number) << 3 | 2);
+    put(bytes.size());
     return made + bytes;
   };
-  const grpc::Slice slice(within(request, "spec", within(request.spec(), "cases", cases)));
-  const grpc::ByteBuffer sent(&slice, 1);
-  const auto peak = [] {
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    return used.ru_maxrss >> 10;
+  const std::string empty = within(numbers.back(), "");
+  std::string bytes;
+  while (bytes.size() < 3'000'000) bytes += empty;
+  numbers.pop_back();
+  for (; !numbers.empty(); numbers.pop_back()) bytes = within(numbers.back(), bytes);
+  const grpc::Slice slice(bytes);
+  return {&slice, 1};
+}
+
+long PeakMebibytes() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_maxrss >> 10;
+}
+
+TEST_F(ServiceTest, ARequestThatGrowsTooMuchIsRefusedUnparsed) {
+  struct Row {
+    std::string method;
+    const google::protobuf::Descriptor* type;
+    std::vector<std::string> path;
   };
-  const long before = peak();
-  grpc::ClientContext context;
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  std::latch answered(1);
+  const std::vector<Row> rows = {
+      {"CreateJob", v1::CreateJobRequest::descriptor(), {"spec", "cases", "cases"}},
+      {"CreateJob", v1::CreateJobRequest::descriptor(), {"spec", "inline_baseline", "results"}},
+      {"CreateBaseline", v1::CreateBaselineRequest::descriptor(), {"baseline", "results"}},
+      {"CompareBaselines",
+       v1::CompareBaselinesRequest::descriptor(),
+       {"current", "inline", "results"}},
+      {"ValidateExternal",
+       v1::ValidateExternalRequest::descriptor(),
+       {"job", "spec", "cases", "cases"}},
+      {"ValidateExternal",
+       v1::ValidateExternalRequest::descriptor(),
+       {"job", "spec", "inline_baseline", "results"}},
+  };
   grpc::GenericStub stub(server_->InProcessChannel({}));
-  stub.UnaryCall(&context, "/assay.v1.ValidationService/CreateJob", {}, &sent, &answer,
-                 [&](grpc::Status got) {
-                   status = std::move(got);
-                   answered.count_down();
-                 });
-  answered.wait();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
-  EXPECT_THAT(status.error_message(), HasSubstr("in memory"));
-  EXPECT_EQ(InfoOf(status).metadata().at("limit"), "max-request-bytes");
-  EXPECT_EQ(metrics_.calls("limit max-request-bytes"), 1);
-  EXPECT_LT(peak() - before, 100) << "[MiB]";
+  const long before = PeakMebibytes();
+  for (const Row& row : rows) {
+    const grpc::ByteBuffer sent = MillionsOfEmpty(row.type, row.path);
+    Answers answers;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+    grpc::ByteBuffer answer;
+    // To a stream, one request is its first message and its end.
+    stub.UnaryCall(&context, "/assay.v1.ValidationService/" + row.method, {}, &sent, &answer,
+                   answers.Take());
+    ASSERT_TRUE(answers.Await(1)) << row.method;
+    const grpc::Status status = answers.came().front();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+        << row.method << ": " << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("in memory"));
+    EXPECT_EQ(InfoOf(status).metadata().at("limit"), "max-request-bytes");
+  }
+  EXPECT_LT(PeakMebibytes() - before, 100) << "[MiB]";
+  EXPECT_EQ(metrics_.calls("limit max-request-bytes"), static_cast<int>(rows.size()));
   Watch(Create(Copies(1)));
 }
 
-// A message of millions of cases must not lie in memory until the thread that plans is free.
-TEST_F(ServiceTest, TooManyCasesOfACallerAreRefusedWithoutWaiting) {
-  std::latch released(1);
-  std::latch planning(1);
-  std::once_flag once;
-  cpu_->on_kernels = [&] {
-    std::call_once(once, [&] { planning.count_down(); });
-    released.wait();
-  };
-  std::jthread creator([&] { Create(Copies(1)); });
-  planning.wait();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
-  const auto stream = stub_->ValidateExternal(&context);
+TEST_F(ServiceTest, WhatIsNoMessageIsNamed) {
+  const grpc::Slice slice("\x0a\x7f and so on");
+  const grpc::ByteBuffer sent(&slice, 1);
+  grpc::GenericStub stub(server_->InProcessChannel({}));
+  for (const char* method : {"CreateJob", "CreateBaseline", "ValidateExternal", "CompareTensors"}) {
+    Answers answers;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+    grpc::ByteBuffer answer;
+    stub.UnaryCall(&context, std::string("/assay.v1.ValidationService/") + method, {}, &sent,
+                   &answer, answers.Take());
+    ASSERT_TRUE(answers.Await(1)) << method;
+    const grpc::Status status = answers.came().front();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << method;
+    EXPECT_THAT(status.error_message(), HasSubstr("is no assay.v1."));
+    EXPECT_THAT(status.error_details(), HasSubstr("BadRequest"));
+  }
+}
+
+// The caller's first message waits as bytes for the thread that plans.
+TEST_F(ServiceTest, ACallersFirstMessageWaitsUnparsed) {
   v1::ValidateExternalRequest request;
   *request.mutable_job()->mutable_spec() = Copies(10'001).spec();
-  stream->Write(request);
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
-  EXPECT_THAT(status.error_message(), HasSubstr("at most 10000 cases"));
-  released.count_down();
+  request.mutable_job()->mutable_spec()->set_suite_file(std::string(kRequestBytes / 2, 'x'));
+  std::jthread creator;
+  HeldPlans plans(*cpu_);
+  creator = std::jthread([&] { Create(Copies(1)); });
+  ASSERT_TRUE(plans.AwaitBegun());
+  struct One {
+    explicit One(v1::ValidationService::Stub& stub) : stream(stub.ValidateExternal(&context)) {
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+    }
+    grpc::ClientContext context;
+    std::unique_ptr<
+        grpc::ClientReaderWriter<v1::ValidateExternalRequest, v1::ValidateExternalResponse>>
+        stream;
+  };
+  std::vector<std::unique_ptr<One>> calls;
+  for (int n = 0; n < 4; ++n) {
+    calls.push_back(std::make_unique<One>(*stub_));
+    calls.back()->stream->Write(request);
+  }
+  EXPECT_TRUE(Eventually([&] {
+    return metrics_.calls("ValidateExternal RESOURCE_EXHAUSTED") == 1;
+  })) << "three have twice the bytes of a request";
+  plans.Release();
+  int told = 0;
+  for (const auto& call : calls) {
+    const grpc::Status status = call->stream->Finish();
+    told += status.error_code() == grpc::StatusCode::INVALID_ARGUMENT &&
+                    status.error_message().find("at most 10000 cases") != std::string::npos
+                ? 1
+                : 0;
+  }
+  EXPECT_EQ(told, 3);
 }
 
 TEST_F(ServiceTest, WatchRefusesWhatItCannotFollow) {
