@@ -58,6 +58,7 @@ v1::JobSpec SpecElsewhere(const v1::ExternalJob& job, std::vector<FieldError>& e
   if (!spec.has_cases()) return spec;
   int n = 0;
   for (v1::CaseSpec& c : *spec.mutable_cases()->mutable_cases()) {
+    if (Enough(errors)) break;
     CheckCase(Cat("spec.cases[", n++, "]"), c, errors);
     c.set_provider(std::string(ExternalProvider()));
   }

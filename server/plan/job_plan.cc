@@ -99,6 +99,7 @@ class Planner {
     if (!spec_.has_cases() || spec_.cases().cases_size() > options_.max_cases) return;
     listed_ = ReadCases(spec_.cases(), errors_);
     for (const BaseCase& base : listed_) {
+      if (Enough(errors_)) return;
       const std::string& provider = base.value.provider;
       if (IsUserKernel(base.value.reference)) {
         CheckUserKernel(Cat(base.path, ".reference"), base.value.reference);

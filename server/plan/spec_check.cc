@@ -24,6 +24,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr int kMaxLabels = 64;
+constexpr int kMaxFilterEntries = 64;  // of one kind
 constexpr std::size_t kMaxLabelBytes = 128;
 constexpr std::size_t kMaxNameBytes = 256;  // of a case or a suite
 
@@ -92,8 +93,20 @@ void CheckPositive(std::string_view field, bool present, const google::protobuf:
 
 namespace {
 
+// Whether the entries are to be looked at. Each may be an error of its own.
+bool CheckCount(std::string_view field, int entries, std::vector<FieldError>& errors) {
+  if (entries <= kMaxFilterEntries) return true;
+  errors.push_back(
+      {std::string(field), Cat("may hold at most ", kMaxFilterEntries, " entries, got ", entries)});
+  return false;
+}
+
 void CheckFilter(const v1::CaseFilter& filter, const std::vector<std::string>& providers,
                  std::vector<FieldError>& errors) {
+  const bool few_ops = CheckCount("spec.filter.ops", filter.ops_size(), errors);
+  const bool few_providers = CheckCount("spec.filter.providers", filter.providers_size(), errors);
+  const bool few_dtypes = CheckCount("spec.filter.dtypes", filter.dtypes_size(), errors);
+  if (!few_ops || !few_providers || !few_dtypes) return;
   const std::vector<std::string> ops = OpNames();
   for (int n = 0; n < filter.ops_size(); ++n) {
     const std::string& op = filter.ops(n);
@@ -163,6 +176,7 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
   if (spec.labels_size() > kMaxLabels) {
     errors.push_back(
         {"spec.labels", Cat("may hold at most ", kMaxLabels, " labels, got ", spec.labels_size())});
+    return;
   }
   const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
   for (const auto& [key, value] : labels) {

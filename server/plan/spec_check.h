@@ -13,6 +13,10 @@
 
 namespace assay::server {
 
+// Whether a request has so many errors that no more are looked for. An answer has room for a few
+// dozen, and a small request may have millions of bad fields.
+inline bool Enough(const std::vector<FieldError>& errors) { return errors.size() >= 100; }
+
 bool Contains(const std::vector<std::string>& names, std::string_view name);
 
 // "; did you mean …?", or what there is; empty where nothing is known.

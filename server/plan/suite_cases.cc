@@ -53,7 +53,7 @@ bool Takes(const Target& target, std::string_view op, std::string_view provider,
 
 std::vector<BaseCase> ReadCases(const v1::CaseList& list, std::vector<FieldError>& errors) {
   std::vector<BaseCase> cases;
-  for (int n = 0; n < list.cases_size(); ++n) {
+  for (int n = 0; n < list.cases_size() && !Enough(errors); ++n) {
     const v1::CaseSpec& spec = list.cases(n);
     std::vector<FieldError> found;
     // The plain struct holds seconds only: a duration's own form is checked here.
@@ -192,13 +192,14 @@ absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backen
   const char* field = spec.source_case() == v1::JobSpec::kSuite ? "spec.suite" : "spec.suite_text";
   if (suite.ok()) {
     CheckName(Cat(field, ": name"), suite->name, errors);
-    for (std::size_t n = 0; n < suite->cases.size(); ++n) {
+    for (std::size_t n = 0; n < suite->cases.size() && !Enough(errors); ++n) {
       CheckName(Cat(field, ": name of case ", n), suite->cases[n].name, errors);
     }
     return suite;
   }
   if (!absl::IsInvalidArgument(suite.status())) return suite;
   for (const auto line : absl::StrSplit(suite.status().message(), '\n')) {
+    if (Enough(errors)) break;
     errors.push_back({field, std::string(line)});
   }
   return Suite{};

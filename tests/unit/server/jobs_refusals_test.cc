@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/plan/spec_check.h"
+#include "server/plan/suite_cases.h"
 #include "tests/unit/server/jobs_fixture.h"
 
 namespace assay::server {
@@ -53,6 +55,36 @@ TEST_F(JobsTest, NamesAndLabelsThatATerminalObeysAreRefused) {
   EXPECT_THAT(fields["spec.labels[\"team\"]"], HasSubstr("at byte 1"));
   EXPECT_THAT(fields["spec.labels"], HasSubstr("at byte 1"));
   EXPECT_FALSE(fields.contains("spec.labels[\"k\"]"));
+}
+
+// A byte of a request is one of these, and each would be an error of its own.
+TEST_F(JobsTest, AFilterOfTooManyEntriesIsOneError) {
+  v1::JobSpec spec = Copies(1);
+  for (int n = 0; n < 100'000; ++n) {
+    spec.mutable_filter()->add_dtypes(v1::DTYPE_UNSPECIFIED);
+    spec.mutable_filter()->add_ops("");
+    spec.mutable_filter()->add_providers("");
+  }
+  std::vector<FieldError> errors;
+  CheckJob(spec, {"builtin"}, JobOptions(), errors);
+  ASSERT_EQ(errors.size(), 3u);
+  EXPECT_EQ(errors[0].field, "spec.filter.ops");
+  EXPECT_EQ(errors[1].field, "spec.filter.providers");
+  EXPECT_EQ(errors[2].field, "spec.filter.dtypes");
+  EXPECT_EQ(errors[2].message, "may hold at most 64 entries, got 100000");
+}
+
+TEST_F(JobsTest, TheListOfErrorsEnds) {
+  v1::JobSpec spec = Copies(5000);
+  for (v1::CaseSpec& c : *spec.mutable_cases()->mutable_cases()) c.mutable_copy()->set_count(-1);
+  std::vector<FieldError> errors;
+  EXPECT_LT(ReadCases(spec.cases(), errors).size(), 200u);
+  EXPECT_GE(errors.size(), 100u);
+  EXPECT_LT(errors.size(), 200u);
+  for (int n = 0; n < 200; ++n) (*spec.mutable_labels())[Cat("\x01", n)] = "x";
+  errors.clear();
+  CheckJob(spec, {"builtin"}, JobOptions(), errors);
+  EXPECT_EQ(errors.size(), 1u) << "labels beyond their number are not looked at";
 }
 
 TEST_F(JobsTest, RefusalOfThousandsOfFieldsFitsTrailingMetadata) {

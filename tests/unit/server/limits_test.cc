@@ -93,6 +93,24 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfTheJob() {
   return {
       {"CaseList.cases cases",
        OfJob("spec.cases", [](v1::JobSpec& spec, int n) { spec = Copies(n); })},
+      {"CaseFilter.ops operators", OfJob("spec.filter.ops",
+                                         [](v1::JobSpec& spec, int n) {
+                                           for (int i = 0; i < n; ++i) {
+                                             spec.mutable_filter()->add_ops("gemm");
+                                           }
+                                         })},
+      {"CaseFilter.providers providers", OfJob("spec.filter.providers",
+                                               [](v1::JobSpec& spec, int n) {
+                                                 for (int i = 0; i < n; ++i) {
+                                                   spec.mutable_filter()->add_providers("builtin");
+                                                 }
+                                               })},
+      {"CaseFilter.dtypes formats", OfJob("spec.filter.dtypes",
+                                          [](v1::JobSpec& spec, int n) {
+                                            for (int i = 0; i < n; ++i) {
+                                              spec.mutable_filter()->add_dtypes(v1::DTYPE_FP16);
+                                            }
+                                          })},
       {"JobSpec.repeats",
        OfJob("spec.repeats", [](v1::JobSpec& spec, int n) { spec.set_repeats(n); })},
       {"JobSpec.repeats default", [=](double stated) { return ran().repeats() == stated; }},
