@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/unit/server/eventually.h"
 #include "tests/unit/server/jobs_fixture.h"
 
 namespace assay::server {
@@ -192,7 +193,7 @@ TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
     EXPECT_EQ(Create(spec, "request"), first) << "the answer is the first request's job";
     EXPECT_TRUE(began);
     held_->while_written = [] {};
-    while (manager_->QueueDepth("cpu:0") > 0) std::this_thread::yield();
+    ASSERT_TRUE(Eventually([this] { return manager_->QueueDepth("cpu:0") == 0; }));
     const std::string next = Create(Copies(1));
     ASSERT_TRUE(gate_.AwaitArrival()) << "the device is free again";
     gate_.Let(1);
@@ -218,7 +219,7 @@ TEST_F(EarlyJobs, AnAttemptThatFailsIsNotTheOneBeforeIt) {
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
   ASSERT_EQ(held_->names.size(), 2u);
   EXPECT_TRUE(absl::IsNotFound(manager_->Watch(held_->names[1], 0, [] {}).status()));
-  while (manager_->QueueDepth("cpu:0") > 0) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([this] { return manager_->QueueDepth("cpu:0") == 0; }));
   const std::string next = Create(Copies(1));
   gate_.Let(1);
   EXPECT_EQ(Finish(next).verdict(), v1::VERDICT_PASSED);

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <latch>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -340,40 +340,32 @@ class Answers {
 };
 
 TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
-  // The manager's plan asks the device for its kernels: held there, nothing moves.
-  std::latch released(1);
-  cpu_->on_kernels = [&] { released.wait(); };
-  constexpr int kCalls = 100;
-  constexpr int kHeld = 65;  // one in work, the others waiting
-  std::mutex mutex;
-  std::condition_variable changed;
-  int refused = 0;
-  int answered = 0;
+  constexpr std::size_t kCalls = 100;
+  constexpr std::size_t kHeld = 65;  // one in work, the others waiting
   struct Call {
     grpc::ClientContext context;
     v1::CreateJobRequest request;
     v1::Job job;
   };
   std::vector<Call> calls(kCalls);
+  Answers answers;
+  HeldPlans plans(*cpu_);  // nothing moves
   for (Call& call : calls) {
     call.request = Copies(1);
-    stub_->async()->CreateJob(&call.context, &call.request, &call.job, [&](grpc::Status status) {
-      google::rpc::Status details;
-      details.ParseFromString(status.error_details());
-      const std::lock_guard guard(mutex);
-      refused += status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
-                         Holds<google::rpc::RetryInfo>(details)
-                     ? 1
-                     : 0;
-      ++answered;
-      changed.notify_all();
-    });
+    stub_->async()->CreateJob(&call.context, &call.request, &call.job, answers.Take());
   }
-  std::unique_lock guard(mutex);
-  EXPECT_TRUE(changed.wait_for(guard, std::chrono::seconds(120),
-                               [&] { return answered >= kCalls - kHeld; }));
-  released.count_down();
-  changed.wait(guard, [&] { return answered == kCalls; });
+  EXPECT_TRUE(answers.Await(kCalls - kHeld));
+  plans.Release();
+  ASSERT_TRUE(answers.Await(kCalls));
+  std::size_t refused = 0;
+  for (const grpc::Status& status : answers.came()) {
+    google::rpc::Status details;
+    details.ParseFromString(status.error_details());
+    refused += status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+                       Holds<google::rpc::RetryInfo>(details)
+                   ? 1
+                   : 0;
+  }
   EXPECT_GE(refused, kCalls - kHeld);
   EXPECT_LT(refused, kCalls);
 }
@@ -789,11 +781,11 @@ TEST_F(ServiceTest, DrainEndsOpenStreams) {
 }
 
 TEST_F(ServiceTest, DrainEndsTheMeasuringOfCeilings) {
-  std::latch measuring(1);
-  cpu_->on_measure = [&](const CancelToken& cancel) {
-    measuring.count_down();
-    while (!cancel.cancelled()) std::this_thread::yield();
-    return absl::CancelledError("cancelled");
+  const auto measuring = std::make_shared<std::atomic<bool>>(false);  // the device keeps the hook
+  cpu_->on_measure = [measuring](const CancelToken& cancel) {
+    *measuring = true;
+    return Eventually([&] { return cancel.cancelled(); }) ? absl::CancelledError("cancelled")
+                                                          : absl::OkStatus();
   };
   v1::ListDevicesRequest request;
   request.set_measure_ceilings(true);
@@ -802,7 +794,7 @@ TEST_F(ServiceTest, DrainEndsTheMeasuringOfCeilings) {
     v1::ListDevicesResponse devices;
     status = Call(&Stub::ListDevices, request, &devices);
   });
-  measuring.wait();
+  EXPECT_TRUE(Eventually([&] { return measuring->load(); }));
   service_->EndMeasuring();
   caller.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();

@@ -22,6 +22,7 @@
 #include "server/base/finding.h"
 #include "server/process/phase_page.h"
 #include "server/process/process.h"
+#include "tests/unit/server/eventually.h"
 #include "tests/unit/server/supervisor_fixture.h"
 
 namespace assay::server {
@@ -261,7 +262,8 @@ TEST_F(SupervisorTest, ACaseThatWaitsForTheCeilingsCanBeCancelled) {
   const pid_t pid = std::stoi(Run("answer").implementation());
   const CancelToken never;
   std::thread measuring([&] { EXPECT_FALSE(executor_->MeasureCeilings(never).ok()); });
-  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  EXPECT_TRUE(
+      Eventually([this] { return executor_->Describe().state() == v1::DEVICE_STATE_BUSY; }));
   std::thread canceller([this] { cancel_.Cancel(); });
   ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
   canceller.join();
@@ -277,7 +279,8 @@ TEST_F(SupervisorTest, MeasuringTheCeilingsCanBeCancelled) {
   CancelToken cancel;
   std::thread measuring(
       [&] { EXPECT_EQ(executor_->MeasureCeilings(cancel).code(), absl::StatusCode::kCancelled); });
-  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  EXPECT_TRUE(
+      Eventually([this] { return executor_->Describe().state() == v1::DEVICE_STATE_BUSY; }));
   cancel.Cancel();
   measuring.join();
   EXPECT_EQ(executor_->MeasureCeilings(cancel).code(), absl::StatusCode::kCancelled);
@@ -361,7 +364,8 @@ TEST_F(SupervisorTest, TheArenaOfAnIdleWorkerIsGivenBack) {
 TEST_F(SupervisorTest, ABusyDeviceRefusesReleaseAndCeilings) {
   Make();
   std::thread runner([this] { Run("hang", absl::Minutes(5)); });
-  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  EXPECT_TRUE(
+      Eventually([this] { return executor_->Describe().state() == v1::DEVICE_STATE_BUSY; }));
   EXPECT_EQ(executor_->Release().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(executor_->MeasureCeilings({}).code(), absl::StatusCode::kFailedPrecondition);
   cancel_.Cancel();
