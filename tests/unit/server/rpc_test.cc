@@ -582,6 +582,23 @@ TEST_F(ServiceTest, ACallersFirstMessageWaitsUnparsed) {
   EXPECT_EQ(told, 3);
 }
 
+TEST_F(ServiceTest, ACallersJobIsAcceptedAndItsEventsCome) {
+  v1::ValidateExternalRequest request;
+  *request.mutable_job()->mutable_spec() = Copies(1).spec();
+  request.mutable_job()->mutable_spec()->mutable_cases()->mutable_cases(0)->clear_provider();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+  const auto stream = stub_->ValidateExternal(&context);
+  stream->Write(request);
+  v1::ValidateExternalResponse first, last;
+  ASSERT_TRUE(stream->Read(&first)) << stream->Finish().error_message();
+  EXPECT_THAT(first.job().name(), HasSubstr("jobs/"));
+  for (v1::ValidateExternalResponse next; stream->Read(&next);) last = next;
+  EXPECT_TRUE(last.event().has_finished()) << last.ShortDebugString();
+  const grpc::Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
 TEST_F(ServiceTest, WatchRefusesWhatItCannotFollow) {
   EXPECT_EQ(Watch("job/x").second.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Watch("jobs/none").second.error_code(), grpc::StatusCode::NOT_FOUND);
