@@ -325,12 +325,8 @@ void CaseRun::RunProbes() {
   // A case that has failed stays so; else what a probe found comes first.
   std::vector<Finding>& findings = outcome_.findings;
   const bool failed = outcome_.verdict == Verdict::kFailed;
-  // An exact result that is wrong says more than statistics.
-  const bool statistics = std::all_of(findings.begin(), findings.end(), [](const Finding& f) {
-    return f.reason == Reason::kPrecision || f.reason == Reason::kStructure;
-  });
-  findings.insert(failed && !statistics ? findings.end() : findings.begin(),
-                  report.findings.begin(), report.findings.end());
+  findings.insert(failed ? findings.end() : findings.begin(), report.findings.begin(),
+                  report.findings.end());
   if (!failed) outcome_.verdict = report.verdict;
 }
 

@@ -62,7 +62,7 @@ def sum_without_the_smallest(a, b):
 
 def silu_near_0(x, y):
     """Numbers near 0 are taken for 0."""
-    x = np.where(np.abs(x) < F(1e-5), F(0), x.astype(F))
+    x = np.where(np.abs(x) < F(1e-7), F(0), x.astype(F))
     return (x / (1 + np.exp(-x)) * y).astype(y.dtype)
 
 

@@ -73,7 +73,8 @@ MOST = 2.0 ** -15
 def test_a_function_may_transform_its_operands_if_it_declares_it(client, fn, seed):
     case = {"op": "conv", "dtype": "fp32", "seed": seed, "client": client, **MANY}
     silent = assay.validate(fn, **case)[0]
-    assert (silent.verdict, silent.reason) == ("FAILED", "exact"), silent
+    # All errors together may show it, too.
+    assert silent.verdict == "FAILED" and {"exact"} <= {f.reason for f in silent.findings} <= {"exact", "precision"}
     assert "operand_roundoff, at most 3.0517578125e-05" in str(silent.findings)
     report = assay.validate(fn, operand_roundoff=MOST, **case)
     assert report.passed, report
