@@ -38,7 +38,7 @@ absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::st
 
 // Of a message, in memory: the bytes of a piece, and what is around them. No header that is right
 // takes as much.
-constexpr std::int64_t kMostInMemory = kMostPieceBytes + 4096;
+constexpr std::int64_t kMostPieceInMemory = kMostPieceBytes + 4096;
 
 absl::Status WrongSize(std::size_t bytes) {
   return BadRequestError(
@@ -46,12 +46,12 @@ absl::Status WrongSize(std::size_t bytes) {
 }
 
 absl::Status ParseHeader(const grpc::ByteBuffer& bytes, v1::CompareTensorsRequest& first) {
-  switch (ParseAtMost(bytes, kMostInMemory, first)) {
+  switch (ParseAtMost(bytes, kMostPieceInMemory, first)) {
     case Parsed::kTooLarge:
       return BadRequestError(
           {{"header",
-            Cat("must take at most ", kMostInMemory, " bytes in memory, and has ", bytes.Length(),
-                " bytes on the wire; it names at most ", kMostInputs, " inputs")}});
+            Cat("must take at most ", kMostPieceInMemory, " bytes in memory, and has ",
+                bytes.Length(), " bytes on the wire; it names at most ", kMostInputs, " inputs")}});
     case Parsed::kDamaged:
       return BadRequestError({NoMessage("header", first)});
     case Parsed::kWhole:
@@ -63,7 +63,7 @@ absl::Status ParseHeader(const grpc::ByteBuffer& bytes, v1::CompareTensorsReques
 
 // A message behind the first.
 absl::Status ParsePiece(const grpc::ByteBuffer& bytes, v1::CompareTensorsRequest& piece) {
-  switch (ParseAtMost(bytes, kMostInMemory, piece)) {
+  switch (ParseAtMost(bytes, kMostPieceInMemory, piece)) {
     case Parsed::kTooLarge:
       return WrongSize(bytes.Length());
     case Parsed::kDamaged:

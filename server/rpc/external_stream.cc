@@ -15,7 +15,7 @@ namespace assay::server {
 namespace {
 
 // Of a message behind the first, in memory: its part, and what is around that.
-constexpr std::int64_t kMostInMemory = kMostExternalBytes + 4096;
+constexpr std::int64_t kMostPartInMemory = kMostExternalBytes + 4096;
 
 absl::Status TooLarge(std::string_view part, std::size_t bytes) {
   return BadRequestError(
@@ -24,7 +24,7 @@ absl::Status TooLarge(std::string_view part, std::size_t bytes) {
 
 // Parses a message behind the first. Four of them are read ahead.
 absl::Status Parse(const grpc::ByteBuffer& bytes, v1::ValidateExternalRequest& message) {
-  switch (ParseAtMost(bytes, kMostInMemory, message)) {
+  switch (ParseAtMost(bytes, kMostPartInMemory, message)) {
     case Parsed::kTooLarge:
       return TooLarge("part", bytes.Length());
     case Parsed::kDamaged:
