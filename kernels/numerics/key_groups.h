@@ -121,6 +121,7 @@ class KeyGroups {
 
   // Whether the mask lets a query see a key. Not for single keys.
   constexpr bool Keeps(std::int64_t query, std::int64_t key) const {
+    if (SeesNone(query)) return false;
     const Hidden hidden = HiddenOf(query);
     if (key >= hidden.first_key && key < hidden.last_key) return false;
     const std::int64_t group = GroupOf(key);
@@ -134,6 +135,9 @@ class KeyGroups {
     const std::uint64_t kept = std::uint64_t{1} << width;
     return ((static_cast<std::uint64_t>(key - members.first) + (draw >> 32)) & (size - 1)) < kept;
   }
+
+  // The mask hides all keys from such a query.
+  static constexpr bool SeesNone(std::int64_t query) { return query % 32 == 19; }
 
  private:
   static constexpr std::int64_t kBlock = 16;        // places with groups of one size

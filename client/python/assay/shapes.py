@@ -67,7 +67,8 @@ _RANGES = {"few": (1, 8), "extent": (2, 100), "length": (2, 1000), "flat": (2, 2
 _HELD_OUT = 2  # held-out shapes of the default set, for each one that is asked for
 # Special values. An operator that must be told what to compute may turn infinities into zeros, and zeros prove nothing.
 # So may one with other operands, which tiny numbers are multiplied by.
-_SPECIAL = ("integers", "extremes:100", "normal:1:100", "sparse")
+_SPECIAL = ("integers", "extremes:100", "normal:1:100")
+_SPARSE = ("sparse",)
 _INFINITE = ("all-inf", "all-neg-inf")
 _TINY = ("denormal",)
 
@@ -212,9 +213,11 @@ def default_set(op: str, keywords: Mapping[str, Any], held_out: int, draws: rand
     if "pattern" not in keywords:
         told = any(name not in roles for name in required)
         products = len(problems.info(name_of).operands) > 1  # tiny numbers by others are zeros
-        # A number that is split into two leaves infinity minus infinity of an infinity.
-        no_infinities = told or "operand_roundoff" in keywords
-        patterns = [*_SPECIAL, *(() if no_infinities else _INFINITE), *(() if products else _TINY)]
+        # A number that is split into two leaves infinity minus infinity of an infinity. A transform's errors are
+        # relative to the neighbours, which is no bound for a result that is 0.
+        declared = "operand_roundoff" in keywords
+        patterns = [*_SPECIAL, *(() if declared else _SPARSE), *(() if told or declared else _INFINITE),
+                    *(() if products else _TINY)]
         found += [OfDefaultSet(spec, open_roles, draws, "odd")
                   for spec in problems.cases(op, {**keywords, "pattern": patterns})]
     return found

@@ -2,7 +2,9 @@
 // references.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
+#include "kernels/numerics/convert.h"
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
@@ -46,6 +48,26 @@ void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
 
 // Elements of a vector from which scores of 8-bit floats differ from key to key.
 constexpr std::int64_t kLeastNarrowDim = 16;
+
+// The most that a kernel's scores may be off by one factor if it rounds Q to its format once more
+// after it has multiplied Q by the scale, with or without log2(e). A format has few significands,
+// so these roundings need not cancel.
+double GainOfRoundedQueries(DType input, double scale) {
+  double most = 0;
+  const double first = 1 / Info(input).machine_epsilon;
+  for (const double factor : {scale, scale * std::numbers::log2e}) {
+    double along = 0, squared = 0;
+    for (double m = first; m < 2 * first; ++m) {
+      const double exact = m / first * factor;
+      along += (Quantise(exact, input) - exact) * exact;
+      squared += exact * exact;
+    }
+    most = std::max(most, squared > 0 ? std::abs(along) / squared : 0);
+  }
+  // Data that are no uniform draw weigh the significands otherwise.
+  constexpr double kOtherWeights = 2, kScatter = 0.03;
+  return kOtherWeights * most + kScatter * Info(input).unit_roundoff;
+}
 
 class Attention final : public Op {
  public:
@@ -158,6 +180,10 @@ class Attention final : public Op {
     const double cut =
         TruncatedGain(std::get<AttentionProblem>(c.problem).dim, plan.accumulator.truncation);
     if (cut > 0) model.direction_floor = 8 * deviation.u + cut;
+    if (Info(c.dtype).storage_bits == 16) {
+      const auto& p = std::get<AttentionProblem>(c.problem);
+      model.direction_floor += GainOfRoundedQueries(c.dtype, p.Scale(c.dtype));
+    }
     // In 8 bits rows with such weights do not count. But if a row has few weights of any size, its
     // elements share their errors, so that the gain scatters with the number of rows.
     if (deviation.Coarse()) {

@@ -132,30 +132,32 @@ std::string OneHot(double value) { return ToString({PatternKind::kOneHot, value,
 
 // Every query reads one column of K, so its scores are single products, which no order of sums
 // changes. They lie so far apart that one key mostly has all the weight, and that a hidden key
-// often scores thousands more than it.
-KernelProbe FarBelow(const Case& c, const AttentionProblem& p) {
-  // Farther below 0, an output of 0 is within the bound.
+// often scores thousands more than it. All are below 0, or all above.
+KernelProbe FarFrom0(const Case& c, const AttentionProblem& p, bool above) {
+  // Of the score with the weight. Farther from 0, an output of 0 is within the bound.
   constexpr double kFar = 12000, kMostSpread = 1024;
-  KernelProbe probe{"far-below-0", {}};
+  KernelProbe probe{above ? "far-above-0" : "far-below-0", {}};
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
   // A format of wide range holds keys that fp16 does not.
   const double least = ReachesBeyondHalf(c.dtype) ? kBeyondHalf : 16;
   const double spread = std::min(static_cast<double>(p.KvSeq() + 1), kMostSpread);
   const double most = std::floor(std::min(least * spread, f.max_finite));
-  const double query =
-      std::min(FewBitsFrom(kFar / (least * std::abs(scale))), LargestPowerOfTwo(c.dtype));
+  const double query = std::min(FewBitsFrom(kFar / ((above ? most : least) * std::abs(scale))),
+                                LargestPowerOfTwo(c.dtype));
   const bool held = query >= f.min_normal && query * most <= kLargestProduct && least < most;
-  if (!held || !(query * least * std::abs(scale) >= GapOf(c.dtype))) {
-    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ", Shortest(-GapOf(c.dtype)),
-                        " under a scale of ", Shortest(scale));
+  if (!held || !(query * (above ? most : least) * std::abs(scale) >= GapOf(c.dtype))) {
+    probe.skipped = Cat("no ", Name(c.dtype), " numbers make scores of ",
+                        Shortest(above ? GapOf(c.dtype) : -GapOf(c.dtype)), " under a scale of ",
+                        Shortest(scale));
     return probe;
   }
   // If the right key's V is 0, the bound of an element is next to 0, and any other key's V shows.
   const Pattern key{PatternKind::kIntegers, least, most}, value{PatternKind::kSparse, 0.5, 1};
-  probe.data = ProbeCase(
-      c, p, Cat(OneHot(std::copysign(query, -scale)), "/", ToString(key), "/", ToString(value)),
-      /*exact=*/false);
+  probe.data = ProbeCase(c, p,
+                         Cat(OneHot(std::copysign(query, above ? scale : -scale)), "/",
+                             ToString(key), "/", ToString(value)),
+                         /*exact=*/false);
   return probe;
 }
 
@@ -199,7 +201,8 @@ bool IsPowerOfTwo(double x) {
 
 std::vector<KernelProbe> AttentionProbes(const Case& c) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  std::vector<KernelProbe> probes = {FarBelow(c, p)};
+  std::vector<KernelProbe> probes = {FarFrom0(c, p, /*above=*/false),
+                                     FarFrom0(c, p, /*above=*/true)};
   if (HoldsSmallWeights(c.dtype)) probes.push_back(SmallWeights(c, p));
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
@@ -229,6 +232,15 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   return probes;
 }
 
+// Full significands, beyond what fp16 holds if the formats are.
+Pattern SingleKeyValues(const Case& c) {
+  Pattern values = kFullSignificands;
+  if (!ReachesBeyondHalf(c.dtype) || !ReachesBeyondHalf(OutputType(c))) return values;
+  values.a *= kBeyondHalf;
+  values.b *= kBeyondHalf;
+  return values;
+}
+
 KeyGroups GroupsOf(const Case& c) {
   return GroupsOf(std::get<AttentionProblem>(c.problem), c.significand >= 0);
 }
@@ -241,7 +253,7 @@ void SetKeyGroups(const Case& c, Plan& plan) {
                                       problem.heads / problem.KvHeads(), single);
   plan.inputs[1].pattern = KeyCodes(magnitudes.key, single);
   plan.inputs[2].pattern =
-      single ? SignificandData(c) : Pattern{PatternKind::kIntegers, 1, kLargestValue};
+      single ? SingleKeyValues(c) : Pattern{PatternKind::kIntegers, 1, kLargestValue};
   if (!problem.masked()) return;
   // Every query sees its one key.
   plan.inputs[3].pattern = single ? Pattern{PatternKind::kOnes, 0, 0} : KeyMask(problem.causal);

@@ -59,8 +59,7 @@ Significands ExactSignificands(const Case& c) {
 Significands OneProducts(const Case& c) {
   const auto& p = std::get<GemmProblem>(c.problem);
   const FormatInfo& f = Info(c.dtype);
-  const bool beyond =
-      c.significand == 1 && !IsGelu(p.activation_kind()) && HoldsBeyondHalf(OutputType(c));
+  const bool beyond = c.significand == 1 && HoldsBeyondHalf(OutputType(c));
   const double factor = std::abs(p.alpha * p.scale_a * p.scale_b);
   const double largest = (beyond ? kBeyondHalf : kCurved) / (factor > 0 ? factor : 1);
   if (f.is_integer) {

@@ -91,9 +91,10 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
     probes.push_back({"last-column", on(few, {PatternKind::kOneLarge, furthest, -1})});
   }
   // The largest power of two below which every integer is one of the format's. From 256 (fp64:
-  // 1024) on, exp overflows for all elements. Weights are of all sizes, and not of the usual alone.
+  // 1024) on, exp overflows for all elements; beyond 4096 rounding leaves too little of its
+  // argument. Weights are of all sizes, and not of the usual alone.
   const double integers = 2 / Info(c.dtype).machine_epsilon;
-  const double top = std::min(c.dtype == DType::kF64 ? 1024.0 : 256.0, integers);
+  const double top = std::min(4096.0, integers);
   const double spread = 2 * std::min(40.0, integers / 2);
   // The diagnosis goes by the last that fails: whoever subtracts no maximum fails this one.
   probes.push_back({"shift", on(p, {PatternKind::kIntegers, top - spread, top})});

@@ -32,6 +32,8 @@ struct Defect {
   float first_max = -kInf;  // where the running maximum begins
   float least_weight = 0;   // weights below it are dropped
   bool knows_empty = true;  // false: tiles without a visible key give NaN
+  bool knows_none = true;   // false: so do queries without one
+  float most_score = kInf;  // scores are clamped to it
   DType read_through = DType::kF64;
 };
 
@@ -73,6 +75,7 @@ class FlashKernel : public Kernel {
           s[j] = std::fma(q[row * dim + d], k[(head * keys + first + j) * dim + d], s[j]);
         }
         const bool hidden = first + j >= seen || (mask_ && mask_[query * keys + first + j] == 0);
+        s[j] = std::min(s[j], defect_.most_score / scale);
         if (hidden) s[j] += defect_.hidden / scale;
         m = std::max(m, s[j]);
       }
@@ -94,7 +97,8 @@ class FlashKernel : public Kernel {
         }
       }
     }
-    const float inverse = l == 0 && m == -kInf ? 0.0f : std::nextafter(1.0f / l, 0.0f);
+    const float none = defect_.knows_none ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    const float inverse = l == 0 && m == -kInf ? none : std::nextafter(1.0f / l, 0.0f);
     for (std::int64_t d = 0; d < dim; ++d) {
       StoreBits(output.dtype, output.data, row * dim + d,
                 RoundToFormat(static_cast<double>(o[static_cast<std::size_t>(d)] * inverse),
@@ -211,6 +215,11 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
     for (const float first : {0.0f, -1e3f, -1e4f}) {
       all.push_back({"far-below-0", {.first_max = first}, t, false});
     }
+    for (const float most : {30.0f, 1000.0f}) {
+      all.push_back({"far-above-0", {.most_score = most}, t, false});
+      all.push_back({"far-above-0", {.most_score = most}, t});
+    }
+    all.push_back({"key-groups", {.knows_none = false}, t, false, true});
     all.push_back({"key-groups", {.knows_empty = false}, t, false, true});
     all.push_back({"key-groups", {.knows_empty = false}, t, true, true});
   }

@@ -197,6 +197,7 @@ TEST_F(ProbesTest, RightAttentionsPass) {
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[1], t, DType::kF32);
   EXPECT_GT(passed_["key-groups"], 50);
   EXPECT_GT(passed_["far-below-0"], 50);
+  EXPECT_GT(passed_["far-above-0"], 50);
   EXPECT_GT(passed_["small-weights"], 20);
   EXPECT_GT(passed_["exact-significand-v"], 40);
   EXPECT_GT(passed_["last-row"], 20);
@@ -211,13 +212,14 @@ TEST_F(ProbesTest, AnAttentionThatHasNoExactDataSaysWhy) {
        {std::pair{narrow, "dim 1 has 2"}, {flat, "no fp16 codes drive exp to 0"}}) {
     for (const Case& c : ForProviders(problem, DType::kF16)) {
       const CaseOutcome outcome = Run(c);
-      ASSERT_EQ(outcome.probes.size(), 3u);
+      ASSERT_EQ(outcome.probes.size(), 4u);
       EXPECT_EQ(outcome.probes[0].name, "far-below-0");
       EXPECT_EQ(outcome.probes[0].verdict, problem.dim == 1 ? Verdict::kPassed : Verdict::kSkipped);
-      EXPECT_EQ(outcome.probes[1].name, "key-groups");
-      EXPECT_THAT(outcome.probes[1].message, ::testing::HasSubstr(why));
-      EXPECT_EQ(outcome.probes[2].name, "exact-significand-v");
-      for (const ProbeOutcome& probe : std::span(outcome.probes).subspan(1)) {
+      EXPECT_EQ(outcome.probes[1].name, "far-above-0");
+      EXPECT_EQ(outcome.probes[2].name, "key-groups");
+      EXPECT_THAT(outcome.probes[2].message, ::testing::HasSubstr(why));
+      EXPECT_EQ(outcome.probes[3].name, "exact-significand-v");
+      for (const ProbeOutcome& probe : std::span(outcome.probes).subspan(2)) {
         EXPECT_EQ(probe.verdict, Verdict::kSkipped);
         EXPECT_FALSE(probe.message.empty());
         EXPECT_FALSE(probe.refused);
