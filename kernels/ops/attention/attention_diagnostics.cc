@@ -63,7 +63,24 @@ class OfAttention final : public Diagnostics {
 
   std::optional<Reading> FailedProbe(std::string_view name,
                                      const ElementSample* first) const override {
-    return name == "key-groups" ? ScoresOverflow(name, first) : std::nullopt;
+    if (name == "key-groups") return ScoresOverflow(name, first);
+    if (name == "far-above-0") {
+      return Reading{
+          "scores far above 0 come out wrong (far-above-0): they are limited, or the row's maximum "
+          "is not subtracted",
+          "take the scores as they are, and subtract the largest visible one before exp"};
+    }
+    if (name == "far-below-0") {
+      return Reading{
+          "scores far below 0 come out wrong (far-below-0): the running maximum begins above them, "
+          "or hidden keys keep a weight",
+          "begin the maximum at -Inf, and give hidden keys the score -Inf"};
+    }
+    if (name == "small-weights") {
+      return Reading{"weights far below 1 are lost (small-weights)",
+                     "sum every weight, however small; a key's V may be all that an element has"};
+    }
+    return std::nullopt;
   }
 
   std::vector<Suspect> Suspects(const Scene& scene) const override {

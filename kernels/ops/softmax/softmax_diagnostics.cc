@@ -75,7 +75,13 @@ class OfSoftmax final : public Diagnostics {
 
   std::optional<Reading> FailedProbe(std::string_view name,
                                      const ElementSample* first) const override {
-    if (name == "shift") return ScoresOverflow(name, first);
+    if (name == "shift") {
+      if (auto overflow = ScoresOverflow(name, first)) return overflow;
+      return Reading{
+          "rows far above 0 come out wrong (shift): the values are limited, or exp is taken of "
+          "arguments that are rounded too much",
+          "subtract the row's largest element from the values as they are"};
+    }
     if (name == "falling") {
       return Reading{
           "rows that fall steeply from 0 come out wrong (falling): a constant is added to the "
