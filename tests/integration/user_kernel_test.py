@@ -140,8 +140,13 @@ class UserKernelTest(unittest.TestCase):
         for every in range(2, 6):
             skip = f"static int calls; if (++calls % {every} == 0) return ASSAY_OK;"
             path = self.write(f"every{every}.c", self.source.replace("const sizes* s = state;", f"const sizes* s = state; {skip}"))
-            result = self.run_kernel(path, "--format", "json")
-            self.assertEqual(self.verdict(result)["verdict"], "FAILED", (every, result))
+            # A launch that took long, as on a busy machine, is not launched again for its time.
+            for _ in range(20):
+                result = self.run_kernel(path, "--format", "json")
+                verdict = self.verdict(result)
+                if verdict["verdict"] == "FAILED" or verdict["bench"]["samples"] > 1:
+                    break
+            self.assertEqual(verdict["verdict"], "FAILED", (every, result))
 
     def test_crash_is_an_error_and_quarantines_nothing(self):
         crash = self.source.replace("const sizes* s = state;", "const sizes* s = state; *(volatile int*)0 = 1;")

@@ -140,7 +140,7 @@ UNSEEN = [
     ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",
      {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "last-column"),
     ("ReLU in place of GELU after a long sum", lambda a, b: np.maximum(a @ b, 0), "gemm", "fp32",
-     {"activation": "gelu", "shapes": {"m": 16, "n": 24, "k": 8192}}, "significand-b"),
+     {"activation": "gelu", "shapes": {"m": 16, "n": 24, "k": 8192}}, "significand-a"),
     ("product that fp16 clips", lambda a, b: np.clip(a @ b, -65504, 65504).astype(F), "gemm", "fp32",
      {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-b"),
     ("sum without the last column", lambda a, w, scale: probabilities(a, w, scale, last=1), "dequant_softmax", "fp16",

@@ -64,11 +64,13 @@ TEST(RunnerProcess, DoesOneTaskAfterTheOther) {
   EXPECT_THAT(process->LoadedLibraries(""), ::testing::ElementsAre("honest.so"));
 }
 
-TEST(RunnerProcess, WhatARequestCostsIsMeasuredOnceForSomeMinutes) {
-  const double first = Started("honest")->frozen_overhead();
-  const double second = Started("honest")->frozen_overhead();
-  EXPECT_GT(first, 0);
-  EXPECT_EQ(second, first);
+// The first runner measures it, and later ones look whether it is less.
+TEST(RunnerProcess, EveryOneKnowsWhatARequestCosts) {
+  for (int i = 0; i < 8; ++i) {
+    const double cost = Started("honest")->frozen_overhead();
+    EXPECT_GT(cost, 0);
+    EXPECT_LE(cost, 50e-6) << "more than an idle machine needs";
+  }
 }
 
 TEST(RunnerProcess, TellsHowItDied) {
