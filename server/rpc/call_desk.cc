@@ -23,6 +23,7 @@ absl::Status CallDesk::Admit(Call& call) {
   }
   if (access_ == nullptr) return absl::OkStatus();
   absl::StatusOr<Caller> caller = access_->Admit(access_->ShownBy(*call.context), call.needs);
+  call.caller.reset();  // of a call that was admitted before it was known to need more
   if (caller.ok()) call.caller = *std::move(caller);
   return caller.status();
 }
@@ -51,7 +52,20 @@ absl::StatusOr<WaitingRequests::Request> CallDesk::Keep(const Call& call, grpc::
 }
 
 absl::Status CallDesk::Parse(std::string_view bytes, google::protobuf::Message& request) {
-  absl::Status parsed = ParseWeighed(bytes, parsed_bytes_, request);
+  return Counted(ParseWeighed(bytes, parsed_bytes_, request));
+}
+
+absl::Status CallDesk::Open(Call& call, const grpc::ByteBuffer* bytes,
+                            google::protobuf::Message& request) {
+  auto& mine = *const_cast<grpc::ByteBuffer*>(bytes);
+  absl::Status status = Admit(call);
+  if (status.ok()) status = Counted(ParseWeighed(mine, small_bytes_, request));
+  mine.Clear();
+  if (status.ok()) call.target = NameIn(request);
+  return status;
+}
+
+absl::Status CallDesk::Counted(absl::Status parsed) const {
   if (absl::IsResourceExhausted(parsed) && metrics_ != nullptr) {
     metrics_->LimitReached(Limit::kRequestBytes);
   }
@@ -65,10 +79,7 @@ void CallDesk::CutConnection(const std::string& peer) {
 void CallDesk::Close(const Call& call, const grpc::Status& status) {
   const Needed* needed = FindNeeded(call.needs);
   if (call.caller && needed != nullptr && needed->audited) {
-    const std::string request = call.request == nullptr ? call.target : NameIn(*call.request);
-    Audit(*call.caller, call.needs,
-          request.empty() && call.response != nullptr ? NameIn(*call.response) : request,
-          CodeName(status.error_code()));
+    Audit(*call.caller, call.needs, call.target, CodeName(status.error_code()));
   }
   if (metrics_ == nullptr) return;
   metrics_->RpcFinished(call.method, CodeName(status.error_code()),

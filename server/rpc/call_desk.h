@@ -31,20 +31,19 @@ namespace assay::server {
 // The most calls that wait for a thread. They hold their requests in memory.
 inline constexpr std::size_t kMostCallsWaiting = 64;
 
+// A request without lists may take the largest request's bytes divided by this in memory: 256 KiB
+// of 32 MiB. The longest filter of ListJobs still passes if the largest request has 4 MiB.
+inline constexpr std::int64_t kSmallPart = 128;
+
 // One call, from its beginning.
 struct Call {
-  Call(grpc::CallbackServerContext* from, std::string_view name,
-       const google::protobuf::Message* asked = nullptr,
-       const google::protobuf::Message* answered = nullptr)
-      : context(from), method(name), request(asked), response(answered) {}
+  Call(grpc::CallbackServerContext* from, std::string_view name) : context(from), method(name) {}
 
   grpc::CallbackServerContext* context;
   std::string_view method;
   std::string_view needs = method;  // as NeededRoles() names it
-  const google::protobuf::Message* request;
-  const google::protobuf::Message* response;
   absl::Time begin = EvenTime();
-  std::string target;            // for the log, if neither message names what the call is about
+  std::string target;            // what the call is about, for the log: "jobs/k3v9x2mp"
   std::optional<Caller> caller;  // nothing: it is not asked who calls, or they may not
 };
 
@@ -59,6 +58,7 @@ class CallDesk {
         limits_(limits),
         metrics_(metrics),
         parsed_bytes_(parsed_bytes),
+        small_bytes_(largest_request / kSmallPart),
         waiting_(largest_request) {}
 
   // Finds out who calls, and whether they may.
@@ -74,58 +74,77 @@ class CallDesk {
   absl::StatusOr<WaitingRequests::Request> Keep(const Call& call, grpc::ByteBuffer& bytes);
   // Parses such a request, as ParseWeighed does.
   absl::Status Parse(std::string_view bytes, google::protobuf::Message& request);
+  // Admits a call and parses its request, which has no lists and so may take only kSmallPart in
+  // memory. gRPC owns `bytes`. They are gone in any case.
+  absl::Status Open(Call& call, const grpc::ByteBuffer* bytes, google::protobuf::Message& request);
   // Ends the connection of a client that takes nothing.
   void CutConnection(const std::string& peer);
   // Counts a call that is over, and writes its line of the log.
   void Close(const Call& call, const grpc::Status& status);
 
-  // Answers a call on this thread with what `handler` returns, and counts it.
-  template <class Handler>
-  grpc::ServerUnaryReactor* Answer(Call call, Handler handler) {
-    grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
-    if (absl::Status s = Admit(call); s.ok()) {
-      End(reactor, call, handler());
-    } else {
-      End(reactor, call, s);
-    }
-    return reactor;
+  // Answers a call on this thread with what `handler` returns for its request, and counts it.
+  template <class Request, class Handler>
+  grpc::ServerUnaryReactor* Answer(Call call, const grpc::ByteBuffer* bytes, Handler handler) {
+    Request request;
+    const absl::Status opened = Open(call, bytes, request);
+    return AnswerOpened(call, opened, [&] { return handler(std::as_const(request)); });
   }
 
   // The same, on a thread for long work.
+  template <class Request, class Handler>
+  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, Call call, const grpc::ByteBuffer* bytes,
+                                     Handler handler) {
+    Request request;
+    const absl::Status opened = Open(call, bytes, request);
+    return AnswerOpenedOn(
+        thread, call, opened,
+        [request = std::move(request), handler = std::move(handler)] { return handler(request); });
+  }
+
+  // Both, for a call that Open has opened, or refused. `handler` has the request.
   template <class Handler>
-  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, Call call, Handler handler) {
+  grpc::ServerUnaryReactor* AnswerOpened(const Call& call, const absl::Status& opened,
+                                         Handler handler) {
     grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
-    if (absl::Status s = Admit(call); !s.ok()) {
-      End(reactor, call, s);
-      return reactor;
+    End(reactor, call, opened.ok() ? handler() : opened);
+    return reactor;
+  }
+  template <class Handler>
+  grpc::ServerUnaryReactor* AnswerOpenedOn(TaskThread& thread, const Call& call,
+                                           const absl::Status& opened, Handler handler) {
+    grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
+    if (opened.ok()) {
+      RunOn(thread, reactor, call,
+            [handler = std::move(handler)](Call&) mutable { return handler(); });
+    } else {
+      End(reactor, call, opened);
     }
-    RunOn(thread, reactor, call,
-          [handler = std::move(handler)](Call&) mutable { return handler(); });
     return reactor;
   }
 
-  // The same for a request that comes unparsed: it is parsed on the thread. `handler` gets the call
-  // and the request. gRPC owns `bytes` and uses it no more.
+  // The same for a request that may be large: it waits as bytes, and is parsed on the thread.
+  // `handler` gets the call, too.
   template <class Request, class Handler>
-  grpc::ServerUnaryReactor* AnswerRawOn(TaskThread& thread, Call call,
-                                        const grpc::ByteBuffer* bytes, Handler handler) {
+  grpc::ServerUnaryReactor* AnswerLargeOn(TaskThread& thread, Call call,
+                                          const grpc::ByteBuffer* bytes, Handler handler) {
     grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
+    auto& mine = *const_cast<grpc::ByteBuffer*>(bytes);
     if (absl::Status s = Admit(call); !s.ok()) {
+      mine.Clear();
       End(reactor, call, s);
       return reactor;
     }
-    absl::StatusOr<WaitingRequests::Request> kept =
-        Keep(call, *const_cast<grpc::ByteBuffer*>(bytes));
+    absl::StatusOr<WaitingRequests::Request> kept = Keep(call, mine);
     if (!kept.ok()) {
       End(reactor, call, kept.status());
       return reactor;
     }
     RunOn(thread, reactor, call,
-          [this, kept = *std::move(kept), handler = std::move(handler)](Call& mine) mutable {
+          [this, kept = *std::move(kept), handler = std::move(handler)](Call& late) mutable {
             Request request;
             absl::Status parsed = Parse(*kept, request);
             kept.reset();
-            return parsed.ok() ? handler(mine, request) : parsed;
+            return parsed.ok() ? handler(late, std::as_const(request)) : parsed;
           });
     return reactor;
   }
@@ -175,12 +194,15 @@ class CallDesk {
     if (!taken) End(reactor, call, TooManyWait());
   }
   void End(grpc::ServerUnaryReactor* reactor, const Call& call, const absl::Status& status);
+  // Counts a request that was refused because of its size.
+  absl::Status Counted(absl::Status parsed) const;
   static absl::Status TooManyWait();
 
   Access* const access_;
   ClientLimits* const limits_;
   Metrics* const metrics_;
   const std::int64_t parsed_bytes_;
+  const std::int64_t small_bytes_;
   WaitingRequests waiting_;
 };
 

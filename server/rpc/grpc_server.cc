@@ -1,7 +1,6 @@
 #include "server/rpc/grpc_server.h"
 
 #include <grpc/support/log.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -15,10 +14,12 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "assay/v1/service.pb.h"
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/text/cat.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
+#include "server/rpc/reflection_service.h"
 
 namespace assay::server {
 namespace {
@@ -51,6 +52,12 @@ absl::Status CheckUnix(const std::string& address) {
   return absl::OkStatus();
 }
 
+// The full name of the service in a message's file.
+template <class Message>
+std::string NameOfService() {
+  return Message::descriptor()->file()->service(0)->full_name();
+}
+
 }  // namespace
 
 absl::Status CheckAddress(const std::string& address) {
@@ -81,13 +88,21 @@ absl::Status CheckAddress(const std::string& address) {
 absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                            const GrpcServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
-  if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  // Keeps the descriptor of the health service in the program, for reflection.
-  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
+  GrpcServer started;
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
+  if (options.reflection) {
+    started.reflection = std::make_unique<ReflectionService>(
+        std::vector<std::string>{NameOfService<v1::CreateJobRequest>(),
+                                 NameOfService<grpc::health::v1::HealthCheckRequest>()});
+    builder.RegisterService(started.reflection.get());
+  }
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
   builder.SetMaxSendMessageSize(-1);
+  // gRPC unpacks a request before it looks at its size, and before anything is known of the caller.
+  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(packed, false);
+  }
   // Many clients with large requests must not take the memory that cases need.
   builder.SetResourceQuota(
       grpc::ResourceQuota("assayd").Resize(static_cast<std::size_t>(options.transport_bytes)));
@@ -105,7 +120,6 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
 
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
   using From = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  GrpcServer started;
   std::vector<std::unique_ptr<Acceptor>> acceptors;
   for (const std::string& address : options.listen) {
     const bool local = address.starts_with("unix:");

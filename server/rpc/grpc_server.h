@@ -37,6 +37,7 @@ struct GrpcServerOptions {
 };
 
 struct GrpcServer {
+  std::unique_ptr<grpc::Service> reflection;  // null: none
   std::unique_ptr<grpc::Server> server;
   // They outlive no call: clear them before the server shuts down.
   std::vector<std::unique_ptr<UnixListener>> unix_listeners;

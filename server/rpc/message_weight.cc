@@ -115,6 +115,23 @@ class Scale {
   std::int64_t weight_ = 0;
 };
 
+absl::Status AnswerTo(Parsed parsed, std::int64_t most, const google::protobuf::Message& request,
+                      std::string_view instead) {
+  switch (parsed) {
+    case Parsed::kWhole:
+      return absl::OkStatus();
+    case Parsed::kDamaged:
+      return BadRequestError({NoMessage("request", request)});
+    case Parsed::kTooLarge:
+      break;
+  }
+  return LimitReached({.limit = Limit::kRequestBytes,
+                       .value = most,
+                       .again = absl::ZeroDuration(),
+                       .may = "bytes in memory",
+                       .instead = instead});
+}
+
 }  // namespace
 
 std::int64_t ParsedBytes(const Descriptor& type, std::string_view bytes, std::int64_t most) {
@@ -134,6 +151,7 @@ Parsed ParseAtMost(std::string_view bytes, std::int64_t most, google::protobuf::
 
 Parsed ParseAtMost(const grpc::ByteBuffer& bytes, std::int64_t most,
                    google::protobuf::Message& message) {
+  if (bytes.Valid() && static_cast<std::int64_t>(bytes.Length()) > most) return Parsed::kTooLarge;
   grpc::Slice whole;
   if (bytes.Valid() && !bytes.DumpToSingleSlice(&whole).ok()) return Parsed::kDamaged;
   return ParseAtMost(std::string_view(reinterpret_cast<const char*>(whole.begin()), whole.size()),
@@ -147,19 +165,12 @@ FieldError NoMessage(std::string_view field, const google::protobuf::Message& me
 
 absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
                           google::protobuf::Message& request) {
-  switch (ParseAtMost(bytes, most, request)) {
-    case Parsed::kWhole:
-      return absl::OkStatus();
-    case Parsed::kDamaged:
-      return BadRequestError({NoMessage("request", request)});
-    case Parsed::kTooLarge:
-      break;
-  }
-  return LimitReached({.limit = Limit::kRequestBytes,
-                       .value = most,
-                       .again = absl::ZeroDuration(),
-                       .may = "bytes in memory",
-                       .instead = "send fewer cases at a time"});
+  return AnswerTo(ParseAtMost(bytes, most, request), most, request, "send fewer cases at a time");
+}
+
+absl::Status ParseWeighed(const grpc::ByteBuffer& bytes, std::int64_t most,
+                          google::protobuf::Message& request) {
+  return AnswerTo(ParseAtMost(bytes, most, request), most, request, "send only its own fields");
 }
 
 }  // namespace assay::server

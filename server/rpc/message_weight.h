@@ -25,7 +25,8 @@ std::int64_t ParsedBytes(const google::protobuf::Descriptor& type, std::string_v
 
 enum class Parsed : std::uint8_t { kWhole, kTooLarge, kDamaged };
 
-// Parses a message, unless it takes more than `most` bytes in memory.
+// Parses a message, unless it takes more than `most` bytes in memory. Bytes in pieces are put
+// together first, unless there are more than `most`.
 Parsed ParseAtMost(std::string_view bytes, std::int64_t most, google::protobuf::Message& message);
 Parsed ParseAtMost(const grpc::ByteBuffer& bytes, std::int64_t most,
                    google::protobuf::Message& message);
@@ -36,6 +37,8 @@ FieldError NoMessage(std::string_view field, const google::protobuf::Message& me
 // Parses a request. RESOURCE_EXHAUSTED, as LimitReached says, if it takes more than `most` bytes in
 // memory; INVALID_ARGUMENT if it is no such message.
 absl::Status ParseWeighed(std::string_view bytes, std::int64_t most,
+                          google::protobuf::Message& request);
+absl::Status ParseWeighed(const grpc::ByteBuffer& bytes, std::int64_t most,
                           google::protobuf::Message& request);
 
 }  // namespace assay::server

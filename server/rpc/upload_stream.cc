@@ -6,8 +6,38 @@
 #include "kernels/text/cat.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
+#include "server/rpc/message_weight.h"
 
 namespace assay::server {
+namespace {
+
+// Of a message, in memory: the bytes of a chunk, and what is around them. No header that is right
+// takes as much.
+constexpr std::int64_t kMostMessageInMemory = kMostChunkBytes + 4096;
+
+absl::Status WrongChunk(std::size_t bytes) {
+  return BadRequestError(
+      {{"chunk", Cat("must have 1 to ", kMostChunkBytes, " bytes, got ", bytes)}});
+}
+
+// Parses the first message, or one behind it.
+absl::Status ParsePart(const grpc::ByteBuffer& bytes, bool first,
+                       v1::UploadKernelRequest& message) {
+  switch (ParseAtMost(bytes, kMostMessageInMemory, message)) {
+    case Parsed::kWhole:
+      return absl::OkStatus();
+    case Parsed::kDamaged:
+      return BadRequestError({NoMessage(first ? "header" : "chunk", message)});
+    case Parsed::kTooLarge:
+      break;
+  }
+  if (!first) return WrongChunk(bytes.Length());
+  return BadRequestError(
+      {{"header", Cat("must take at most ", kMostMessageInMemory, " bytes in memory, and has ",
+                      bytes.Length(), " bytes on the wire")}});
+}
+
+}  // namespace
 
 std::shared_ptr<UploadStream> UploadStream::Start(Options options) {
   const std::shared_ptr<UploadStream> stream(new UploadStream(std::move(options)));
@@ -37,13 +67,12 @@ void UploadStream::Abort(const absl::Status& status) {
   End(status);
 }
 
-absl::Status UploadStream::Take() {
+absl::Status UploadStream::Take(const v1::UploadKernelRequest& request) {
   if (upload_ == nullptr) {
-    if (!request_.has_header()) {
+    if (!request.has_header()) {
       return BadRequestError({{"header", "must be the first message of the stream"}});
     }
-    absl::StatusOr<std::unique_ptr<KernelUpload>> begun =
-        options_.kernels->Begin(request_.header());
+    absl::StatusOr<std::unique_ptr<KernelUpload>> begun = options_.kernels->Begin(request.header());
     if (!begun.ok()) return begun.status();
     upload_ = *std::move(begun);
     {
@@ -54,11 +83,8 @@ absl::Status UploadStream::Take() {
     Expect("file", options_.base + absl::Seconds(seconds), &UploadStream::compiling_, late_);
     return absl::OkStatus();
   }
-  const std::string& bytes = request_.chunk();
-  if (bytes.empty() || bytes.size() > kMostChunkBytes) {
-    return BadRequestError(
-        {{"chunk", Cat("must have 1 to ", kMostChunkBytes, " bytes, got ", bytes.size())}});
-  }
+  const std::string& bytes = request.chunk();
+  if (bytes.empty() || bytes.size() > kMostChunkBytes) return WrongChunk(bytes.size());
   return upload_->Append(bytes);
 }
 
@@ -68,7 +94,11 @@ void UploadStream::OnReadDone(bool ok) {
     if (end_) return;
   }
   if (ok) {
-    if (absl::Status s = Take(); !s.ok()) return End(s);
+    v1::UploadKernelRequest request;
+    absl::Status taken = ParsePart(request_, upload_ == nullptr, request);
+    request_.Clear();
+    if (taken.ok()) taken = Take(request);
+    if (!taken.ok()) return End(taken);
     return StartRead(&request_);
   }
   if (upload_ == nullptr) {

@@ -29,9 +29,10 @@ namespace assay::server {
 // The most bytes of a file in one message.
 inline constexpr std::size_t kMostChunkBytes = 1 << 20;
 
-// Keeps itself alive until gRPC is done with it.
+// Keeps itself alive until gRPC is done with it. Messages come as bytes, because a few bytes may
+// grow to gigabytes.
 class UploadStream final
-    : public grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>,
+    : public grpc::ServerBidiReactor<grpc::ByteBuffer, v1::UploadKernelResponse>,
       public OpenStream,
       public std::enable_shared_from_this<UploadStream> {
  public:
@@ -57,7 +58,7 @@ class UploadStream final
  private:
   explicit UploadStream(Options options) : options_(std::move(options)) {}
 
-  absl::Status Take();
+  absl::Status Take(const v1::UploadKernelRequest& request);
   // Ends the call at `alarm` if `come`, a flag of mutex_, is not set by then.
   void Expect(std::string_view what, absl::Duration limit, const bool UploadStream::*come,
               grpc::Alarm& alarm);
@@ -76,7 +77,7 @@ class UploadStream final
   std::shared_ptr<UploadStream> self_;    // until OnDone
   grpc::Alarm late_header_;               // rings when the header should have come
   grpc::Alarm late_;                      // rings when the file should have come
-  v1::UploadKernelRequest request_;       // while it is read
+  grpc::ByteBuffer request_;              // while it is read
   std::unique_ptr<KernelUpload> upload_;  // the reader's, then the compiling thread's
   std::atomic<bool> cancel_{false};
 

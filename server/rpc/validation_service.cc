@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "google/protobuf/descriptor.h"
+#include "assay/v1/service.grpc.pb.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/base/task_thread.h"
 #include "server/plan/suite_list.h"
@@ -90,13 +90,29 @@ absl::Status Send(const absl::StatusOr<Message>& answer, grpc::ByteBuffer& respo
 
 ValidationService::ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics,
                                      ServiceOptions options)
-    : impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options))) {
-  const google::protobuf::ServiceDescriptor* service =
-      v1::CreateJobRequest::descriptor()->file()->FindServiceByName("ValidationService");
-  MarkMethodRawCallback(
-      service->FindMethodByName("ValidateExternal")->index(),
-      new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-          [this](grpc::CallbackServerContext* context) { return ValidateRawExternal(context); }));
+    : RawService(v1::ValidationService::service_full_name()),
+      impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options))) {
+  Handle("CreateJob", &ValidationService::CreateJob);
+  Handle("GetJob", &ValidationService::GetJob);
+  Handle("ListJobs", &ValidationService::ListJobs);
+  Handle("CancelJob", &ValidationService::CancelJob);
+  Handle("DeleteJob", &ValidationService::DeleteJob);
+  Handle("WatchJob", &ValidationService::WatchJob);
+  Handle("ListCaseResults", &ValidationService::ListCaseResults);
+  Handle("CompareTensors", &ValidationService::CompareTensors);
+  Handle("ValidateExternal", &ValidationService::ValidateExternal);
+  Handle("ListDevices", &ValidationService::ListDevices);
+  Handle("ReleaseDevice", &ValidationService::ReleaseDevice);
+  Handle("ListKernels", &ValidationService::ListKernels);
+  Handle("ListSuites", &ValidationService::ListSuites);
+  Handle("GetServerInfo", &ValidationService::GetServerInfo);
+  Handle("CreateBaseline", &ValidationService::CreateBaseline);
+  Handle("GetBaseline", &ValidationService::GetBaseline);
+  Handle("ListBaselines", &ValidationService::ListBaselines);
+  Handle("DeleteBaseline", &ValidationService::DeleteBaseline);
+  Handle("CompareBaselines", &ValidationService::CompareBaselines);
+  Handle("BackupStore", &ValidationService::BackupStore);
+  Handle("UploadKernel", &ValidationService::UploadKernel);
 }
 
 ValidationService::~ValidationService() = default;
@@ -118,12 +134,11 @@ void ValidationService::EndMeasuring() { impl_->device_calls.EndMeasuring(); }
 
 void ValidationService::Stop() { impl_->streams.Stop(); }
 
-grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerContext* context,
-                                                       const grpc::ByteBuffer* request,
-                                                       grpc::ByteBuffer* response) {
+grpc::ServerUnaryReactor* ValidationService::CreateJob(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
   // Planning and storing ten thousand cases takes a while.
-  return impl_->desk.AnswerRawOn<v1::CreateJobRequest>(
-      impl_->writes, {context, "CreateJob"}, request,
+  return impl_->desk.AnswerLargeOn<v1::CreateJobRequest>(
+      impl_->writes, {context, "CreateJob"}, bytes,
       [this, response](Call& call, const v1::CreateJobRequest& asked) {
         const absl::StatusOr<v1::Job> created =
             impl_->desk.MakeAdmitted(CallDesk::ClientOf(call), [&](const AdmitJob& admit) {
@@ -134,46 +149,48 @@ grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerConte
       });
 }
 
-grpc::ServerUnaryReactor* ValidationService::GetJob(grpc::CallbackServerContext* context,
-                                                    const v1::GetJobRequest* request,
+grpc::ServerUnaryReactor* ValidationService::GetJob(Context* context, const Bytes* bytes,
                                                     v1::Job* response) {
-  return impl_->desk.Answer({context, "GetJob", request, response}, [&] {
-    if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
-    return Fill(impl_->jobs.Get(request->name()), *response);
-  });
+  return impl_->desk.Answer<v1::GetJobRequest>(
+      {context, "GetJob"}, bytes, [&](const auto& request) {
+        if (absl::Status s = CheckJobName("name", request.name()); !s.ok()) return s;
+        return Fill(impl_->jobs.Get(request.name()), *response);
+      });
 }
 
-grpc::ServerUnaryReactor* ValidationService::ListJobs(grpc::CallbackServerContext* context,
-                                                      const v1::ListJobsRequest* request,
+grpc::ServerUnaryReactor* ValidationService::ListJobs(Context* context, const Bytes* bytes,
                                                       v1::ListJobsResponse* response) {
-  return impl_->desk.Answer({context, "ListJobs", request, response},
-                            [&] { return server::ListJobs(impl_->jobs, *request, *response); });
+  return impl_->desk.Answer<v1::ListJobsRequest>(
+      {context, "ListJobs"}, bytes,
+      [&](const auto& request) { return server::ListJobs(impl_->jobs, request, *response); });
 }
 
-grpc::ServerUnaryReactor* ValidationService::CancelJob(grpc::CallbackServerContext* context,
-                                                       const v1::CancelJobRequest* request,
+grpc::ServerUnaryReactor* ValidationService::CancelJob(Context* context, const Bytes* bytes,
                                                        v1::Job* response) {
-  return impl_->desk.Answer({context, "CancelJob", request, response}, [&] {
-    if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
-    return Fill(impl_->jobs.Cancel(request->name()), *response);
-  });
+  return impl_->desk.Answer<v1::CancelJobRequest>(
+      {context, "CancelJob"}, bytes, [&](const auto& request) {
+        if (absl::Status s = CheckJobName("name", request.name()); !s.ok()) return s;
+        return Fill(impl_->jobs.Cancel(request.name()), *response);
+      });
 }
 
-grpc::ServerUnaryReactor* ValidationService::DeleteJob(grpc::CallbackServerContext* context,
-                                                       const v1::DeleteJobRequest* request,
+grpc::ServerUnaryReactor* ValidationService::DeleteJob(Context* context, const Bytes* bytes,
                                                        google::protobuf::Empty*) {
-  return impl_->desk.AnswerOn(impl_->writes, {context, "DeleteJob", request}, [this, request] {
-    if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
-    return impl_->jobs.Delete(request->name());
-  });
+  return impl_->desk.AnswerOn<v1::DeleteJobRequest>(
+      impl_->writes, {context, "DeleteJob"}, bytes, [this](const auto& request) {
+        if (absl::Status s = CheckJobName("name", request.name()); !s.ok()) return s;
+        return impl_->jobs.Delete(request.name());
+      });
 }
 
-grpc::ServerWriteReactor<v1::JobEvent>* ValidationService::WatchJob(
-    grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
+grpc::ServerWriteReactor<v1::JobEvent>* ValidationService::WatchJob(Context* context,
+                                                                    const Bytes* bytes) {
   using Reactor = grpc::ServerWriteReactor<v1::JobEvent>;
-  Call call(context, "WatchJob", request);
+  Call call(context, "WatchJob");
   CallDesk& desk = impl_->desk;
-  if (absl::Status s = desk.Admit(call); !s.ok()) return desk.Refuse<Reactor>(call, s);
+  v1::WatchJobRequest request;
+  const absl::Status opened = desk.Open(call, bytes, request);
+  if (!opened.ok()) return desk.Refuse<Reactor>(call, opened);
   absl::StatusOr<Place> place = desk.AdmitWatcher(call);
   if (!place.ok()) return desk.Refuse<Reactor>(call, place.status());
   // gRPC has let go of the stream when it has ended, so the place is free before the call is
@@ -183,22 +200,22 @@ grpc::ServerWriteReactor<v1::JobEvent>* ValidationService::WatchJob(
     desk.Close(call, status);
   };
   return impl_->Opened(
-      WatchStream::Start(impl_->jobs, impl_->pump, *context, *request, std::move(ended)));
+      WatchStream::Start(impl_->jobs, impl_->pump, *context, request, std::move(ended)));
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
-    grpc::CallbackServerContext* context, const v1::ListCaseResultsRequest* request,
-    v1::ListCaseResultsResponse* response) {
-  return impl_->desk.Answer({context, "ListCaseResults", request, response}, [&] {
-    return server::ListCaseResults(impl_->jobs, *request, *response);
-  });
+    Context* context, const Bytes* bytes, v1::ListCaseResultsResponse* response) {
+  return impl_->desk.Answer<v1::ListCaseResultsRequest>(
+      {context, "ListCaseResults"}, bytes, [&](const auto& request) {
+        return server::ListCaseResults(impl_->jobs, request, *response);
+      });
 }
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* ValidationService::CompareTensors(
-    grpc::CallbackServerContext* context, grpc::ByteBuffer* response) {
+grpc::ServerReadReactor<grpc::ByteBuffer>* ValidationService::CompareTensors(Context* context,
+                                                                             Bytes* response) {
   Call call(context, "CompareTensors");
   CallDesk& desk = impl_->desk;
-  using Reactor = grpc::ServerReadReactor<grpc::ByteBuffer>;
+  using Reactor = grpc::ServerReadReactor<Bytes>;
   if (absl::Status s = desk.Admit(call); !s.ok()) return desk.Refuse<Reactor>(call, s);
   absl::StatusOr<Place> place = desk.AdmitComparison(call);
   if (!place.ok()) return desk.Refuse<Reactor>(call, place.status());
@@ -209,9 +226,9 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* ValidationService::CompareTensors(
       }));
 }
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidationService::ValidateRawExternal(
-    grpc::CallbackServerContext* context) {
-  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidationService::ValidateExternal(
+    Context* context) {
+  using Reactor = grpc::ServerBidiReactor<Bytes, Bytes>;
   Call call(context, "ValidateExternal");
   CallDesk& desk = impl_->desk;
   if (absl::Status s = desk.Admit(call); !s.ok()) return desk.Refuse<Reactor>(call, s);
@@ -222,7 +239,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidationService::
        .writes = &impl_->writes,
        .pump = &impl_->pump,
        .context = context,
-       .keep = [&desk, call](grpc::ByteBuffer& bytes) { return desk.Keep(call, bytes); },
+       .keep = [&desk, call](Bytes& bytes) { return desk.Keep(call, bytes); },
        .parse = [&desk](std::string_view bytes,
                         v1::ValidateExternalRequest& first) { return desk.Parse(bytes, first); },
        .make =
@@ -239,69 +256,72 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidationService::
            }}));
 }
 
-grpc::ServerUnaryReactor* ValidationService::ListDevices(grpc::CallbackServerContext* context,
-                                                         const v1::ListDevicesRequest* request,
+grpc::ServerUnaryReactor* ValidationService::ListDevices(Context* context, const Bytes* bytes,
                                                          v1::ListDevicesResponse* response) {
-  const auto list = [this, request, response] {
-    return impl_->device_calls.ListDevices(*request, *response);
-  };
   Call call(context, "ListDevices");
-  if (request->measure_ceilings()) call.needs = "ListDevices.measure_ceilings";
+  CallDesk& desk = impl_->desk;
+  v1::ListDevicesRequest request;
+  absl::Status opened = desk.Open(call, bytes, request);
+  if (opened.ok() && request.measure_ceilings()) {
+    call.needs = "ListDevices.measure_ceilings";
+    opened = desk.Admit(call);
+  }
+  const auto list = [this, request, response] {
+    return impl_->device_calls.ListDevices(request, *response);
+  };
   // Measuring takes seconds. Without measuring, nothing waits.
-  return request->measure_ceilings() ? impl_->desk.AnswerOn(impl_->long_work, call, list)
-                                     : impl_->desk.Answer(call, list);
+  return request.measure_ceilings() ? desk.AnswerOpenedOn(impl_->long_work, call, opened, list)
+                                    : desk.AnswerOpened(call, opened, list);
 }
 
-grpc::ServerUnaryReactor* ValidationService::ReleaseDevice(grpc::CallbackServerContext* context,
-                                                           const v1::ReleaseDeviceRequest* request,
+grpc::ServerUnaryReactor* ValidationService::ReleaseDevice(Context* context, const Bytes* bytes,
                                                            v1::Device* response) {
-  return impl_->desk.AnswerOn(
-      impl_->long_work, {context, "ReleaseDevice", request, response},
-      [this, request, response] { return impl_->device_calls.ReleaseDevice(*request, *response); });
+  return impl_->desk.AnswerOn<v1::ReleaseDeviceRequest>(
+      impl_->long_work, {context, "ReleaseDevice"}, bytes, [this, response](const auto& request) {
+        return impl_->device_calls.ReleaseDevice(request, *response);
+      });
 }
 
-grpc::ServerUnaryReactor* ValidationService::ListKernels(grpc::CallbackServerContext* context,
-                                                         const v1::ListKernelsRequest* request,
+grpc::ServerUnaryReactor* ValidationService::ListKernels(Context* context, const Bytes* bytes,
                                                          v1::ListKernelsResponse* response) {
-  return impl_->desk.Answer({context, "ListKernels", request, response},
-                            [&] { return impl_->device_calls.ListKernels(*request, *response); });
+  return impl_->desk.Answer<v1::ListKernelsRequest>(
+      {context, "ListKernels"}, bytes,
+      [&](const auto& request) { return impl_->device_calls.ListKernels(request, *response); });
 }
 
-grpc::ServerUnaryReactor* ValidationService::ListSuites(grpc::CallbackServerContext* context,
-                                                        const v1::ListSuitesRequest* request,
+grpc::ServerUnaryReactor* ValidationService::ListSuites(Context* context, const Bytes* bytes,
                                                         v1::ListSuitesResponse* response) {
-  return impl_->desk.AnswerOn(
-      impl_->long_work, {context, "ListSuites", request, response}, [this, request, response] {
+  return impl_->desk.AnswerOn<v1::ListSuitesRequest>(
+      impl_->long_work, {context, "ListSuites"}, bytes, [this, response](const auto& request) {
         for (v1::Suite& suite :
-             DescribeSuites(impl_->devices, impl_->jobs.options(), request->full())) {
+             DescribeSuites(impl_->devices, impl_->jobs.options(), request.full())) {
           *response->add_suites() = std::move(suite);
         }
         return absl::OkStatus();
       });
 }
 
-grpc::ServerUnaryReactor* ValidationService::GetServerInfo(grpc::CallbackServerContext* context,
-                                                           const v1::GetServerInfoRequest*,
+grpc::ServerUnaryReactor* ValidationService::GetServerInfo(Context* context, const Bytes* bytes,
                                                            v1::ServerInfo* response) {
-  return impl_->desk.Answer({context, "GetServerInfo"}, [&] {
-    {
-      const std::lock_guard guard(impl_->mutex);
-      *response = impl_->info;
-    }
-    response->set_draining(impl_->jobs.draining());
-    *response->mutable_default_case_deadline() =
-        google::protobuf::util::TimeUtil::NanosecondsToDuration(
-            absl::ToInt64Nanoseconds(impl_->jobs.options().case_deadline));
-    response->set_max_cases_per_job(impl_->jobs.options().max_cases);
-    return absl::OkStatus();
-  });
+  return impl_->desk.Answer<v1::GetServerInfoRequest>(
+      {context, "GetServerInfo"}, bytes, [&](const auto&) {
+        {
+          const std::lock_guard guard(impl_->mutex);
+          *response = impl_->info;
+        }
+        response->set_draining(impl_->jobs.draining());
+        *response->mutable_default_case_deadline() =
+            google::protobuf::util::TimeUtil::NanosecondsToDuration(
+                absl::ToInt64Nanoseconds(impl_->jobs.options().case_deadline));
+        response->set_max_cases_per_job(impl_->jobs.options().max_cases);
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerUnaryReactor* ValidationService::CreateBaseline(grpc::CallbackServerContext* context,
-                                                            const grpc::ByteBuffer* request,
-                                                            grpc::ByteBuffer* response) {
-  return impl_->desk.AnswerRawOn<v1::CreateBaselineRequest>(
-      impl_->writes, {context, "CreateBaseline"}, request,
+grpc::ServerUnaryReactor* ValidationService::CreateBaseline(Context* context, const Bytes* bytes,
+                                                            Bytes* response) {
+  return impl_->desk.AnswerLargeOn<v1::CreateBaselineRequest>(
+      impl_->writes, {context, "CreateBaseline"}, bytes,
       [this, response](Call& call, const v1::CreateBaselineRequest& asked) {
         const absl::StatusOr<v1::Baseline> created = impl_->jobs.baselines().Create(asked);
         if (created.ok()) call.target = created->name();
@@ -309,46 +329,44 @@ grpc::ServerUnaryReactor* ValidationService::CreateBaseline(grpc::CallbackServer
       });
 }
 
-grpc::ServerUnaryReactor* ValidationService::GetBaseline(grpc::CallbackServerContext* context,
-                                                         const v1::GetBaselineRequest* request,
+grpc::ServerUnaryReactor* ValidationService::GetBaseline(Context* context, const Bytes* bytes,
                                                          v1::Baseline* response) {
-  return impl_->desk.Answer({context, "GetBaseline", request, response}, [&] {
-    return Fill(impl_->jobs.baselines().Get(request->name()), *response);
-  });
+  return impl_->desk.Answer<v1::GetBaselineRequest>(
+      {context, "GetBaseline"}, bytes, [&](const auto& request) {
+        return Fill(impl_->jobs.baselines().Get(request.name()), *response);
+      });
 }
 
-grpc::ServerUnaryReactor* ValidationService::ListBaselines(grpc::CallbackServerContext* context,
-                                                           const v1::ListBaselinesRequest* request,
+grpc::ServerUnaryReactor* ValidationService::ListBaselines(Context* context, const Bytes* bytes,
                                                            v1::ListBaselinesResponse* response) {
-  return impl_->desk.Answer({context, "ListBaselines", request, response}, [&] {
-    return server::ListBaselines(impl_->jobs, *request, *response);
-  });
+  return impl_->desk.Answer<v1::ListBaselinesRequest>(
+      {context, "ListBaselines"}, bytes,
+      [&](const auto& request) { return server::ListBaselines(impl_->jobs, request, *response); });
 }
 
-grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(
-    grpc::CallbackServerContext* context, const v1::DeleteBaselineRequest* request,
-    google::protobuf::Empty*) {
-  return impl_->desk.AnswerOn(impl_->writes, {context, "DeleteBaseline", request}, [this, request] {
-    return impl_->jobs.baselines().Delete(request->name());
-  });
+grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(Context* context, const Bytes* bytes,
+                                                            google::protobuf::Empty*) {
+  return impl_->desk.AnswerOn<v1::DeleteBaselineRequest>(
+      impl_->writes, {context, "DeleteBaseline"}, bytes,
+      [this](const auto& request) { return impl_->jobs.baselines().Delete(request.name()); });
 }
 
-grpc::ServerUnaryReactor* ValidationService::CompareBaselines(grpc::CallbackServerContext* context,
-                                                              const grpc::ByteBuffer* request,
-                                                              grpc::ByteBuffer* response) {
+grpc::ServerUnaryReactor* ValidationService::CompareBaselines(Context* context, const Bytes* bytes,
+                                                              Bytes* response) {
   // It may read ten thousand results and hold them against as many.
-  return impl_->desk.AnswerRawOn<v1::CompareBaselinesRequest>(
-      impl_->long_work, {context, "CompareBaselines"}, request,
+  return impl_->desk.AnswerLargeOn<v1::CompareBaselinesRequest>(
+      impl_->long_work, {context, "CompareBaselines"}, bytes,
       [this, response](Call&, const v1::CompareBaselinesRequest& asked) {
         return Send(impl_->jobs.baselines().Compare(asked), *response);
       });
 }
 
 grpc::ServerWriteReactor<v1::BackupStoreResponse>* ValidationService::BackupStore(
-    grpc::CallbackServerContext* context, const v1::BackupStoreRequest*) {
+    Context* context, const Bytes* bytes) {
   Call call(context, "BackupStore");
   CallDesk& desk = impl_->desk;
-  absl::Status refused = desk.Admit(call);
+  v1::BackupStoreRequest request;
+  absl::Status refused = desk.Open(call, bytes, request);
   if (refused.ok() && impl_->store == nullptr) {
     refused = absl::UnimplementedError("this daemon cannot copy its store");
   }
@@ -363,9 +381,9 @@ grpc::ServerWriteReactor<v1::BackupStoreResponse>* ValidationService::BackupStor
        .ended = [&desk, call](const grpc::Status& status) { desk.Close(call, status); }}));
 }
 
-grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>*
-ValidationService::UploadKernel(grpc::CallbackServerContext* context) {
-  using Reactor = grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>;
+grpc::ServerBidiReactor<grpc::ByteBuffer, v1::UploadKernelResponse>*
+ValidationService::UploadKernel(Context* context) {
+  using Reactor = grpc::ServerBidiReactor<Bytes, v1::UploadKernelResponse>;
   Call call(context, "UploadKernel");
   CallDesk& desk = impl_->desk;
   absl::Status refused = desk.Admit(call);

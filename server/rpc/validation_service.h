@@ -12,7 +12,8 @@
 #include <memory>
 #include <string>
 
-#include "assay/v1/service.grpc.pb.h"
+#include "assay/v1/service.pb.h"
+#include "google/protobuf/empty.pb.h"
 #include "server/auth/access.h"
 #include "server/auth/client_limits.h"
 #include "server/jobs/job_manager.h"
@@ -20,6 +21,7 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/device_calls.h"
+#include "server/rpc/raw_service.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -40,24 +42,17 @@ struct ServiceOptions {
   Store* store = nullptr;
   // The largest request [bytes].
   std::int64_t request_bytes = std::int64_t{32} << 20;
-  // The most that a request may take in memory, of those that come unparsed [bytes].
+  // The most that a request with lists may take in memory [bytes]. CallDesk says what one without
+  // lists may take.
   std::int64_t parsed_bytes = std::int64_t{256} << 20;
   // How fast the tensors of a comparison must come.
   UploadLimit upload;
   TelemetryOf telemetry;  // may be empty
 };
 
-// Requests that hold lists of large messages come unparsed: they can grow to gigabytes. Each is
-// parsed when it is known who calls and what it takes in memory, and those that a thread plans are
-// parsed one at a time. gRPC parses the others, before anything is known. What they do not have is
-// kept, and so the largest of them may take a gigabyte for a moment.
-using ServiceBase = v1::ValidationService::WithRawCallbackMethod_CreateJob<
-    v1::ValidationService::WithRawCallbackMethod_CompareTensors<
-        v1::ValidationService::WithRawCallbackMethod_CreateBaseline<
-            v1::ValidationService::WithRawCallbackMethod_CompareBaselines<
-                v1::ValidationService::CallbackService>>>>;
-
-class ValidationService : public ServiceBase {
+// Requests come as bytes: a few bytes can grow to gigabytes. Each is parsed when it is known who
+// calls and what it takes in memory, and those that a thread plans are parsed one at a time.
+class ValidationService final : public RawService {
  public:
   // `metrics` may be null.
   ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics, ServiceOptions options);
@@ -79,56 +74,30 @@ class ValidationService : public ServiceBase {
   // Ends open streams with UNAVAILABLE and refuses new ones.
   void Stop();
 
-  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
-                                      grpc::ByteBuffer*) override;
-  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext*, const v1::GetJobRequest*,
-                                   v1::Job*) override;
-  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext*, const v1::ListJobsRequest*,
-                                     v1::ListJobsResponse*) override;
-  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext*, const v1::CancelJobRequest*,
-                                      v1::Job*) override;
-  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext*, const v1::DeleteJobRequest*,
-                                      google::protobuf::Empty*) override;
-  grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(grpc::CallbackServerContext*,
-                                                   const v1::WatchJobRequest*) override;
-  grpc::ServerUnaryReactor* ListCaseResults(grpc::CallbackServerContext*,
-                                            const v1::ListCaseResultsRequest*,
-                                            v1::ListCaseResultsResponse*) override;
-  grpc::ServerReadReactor<grpc::ByteBuffer>* CompareTensors(grpc::CallbackServerContext*,
-                                                            grpc::ByteBuffer*) override;
-  // ValidateExternal, unparsed. The generated class for that has the same function with another
-  // type, so it cannot stand above the others' class.
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ValidateRawExternal(
-      grpc::CallbackServerContext*);
-  grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext*, const v1::ListDevicesRequest*,
-                                        v1::ListDevicesResponse*) override;
-  grpc::ServerUnaryReactor* ReleaseDevice(grpc::CallbackServerContext*,
-                                          const v1::ReleaseDeviceRequest*, v1::Device*) override;
-  grpc::ServerUnaryReactor* ListKernels(grpc::CallbackServerContext*, const v1::ListKernelsRequest*,
-                                        v1::ListKernelsResponse*) override;
-  grpc::ServerUnaryReactor* ListSuites(grpc::CallbackServerContext*, const v1::ListSuitesRequest*,
-                                       v1::ListSuitesResponse*) override;
-  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext*,
-                                          const v1::GetServerInfoRequest*,
-                                          v1::ServerInfo*) override;
-  grpc::ServerUnaryReactor* CreateBaseline(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
-                                           grpc::ByteBuffer*) override;
-  grpc::ServerUnaryReactor* GetBaseline(grpc::CallbackServerContext*, const v1::GetBaselineRequest*,
-                                        v1::Baseline*) override;
-  grpc::ServerUnaryReactor* ListBaselines(grpc::CallbackServerContext*,
-                                          const v1::ListBaselinesRequest*,
-                                          v1::ListBaselinesResponse*) override;
-  grpc::ServerUnaryReactor* DeleteBaseline(grpc::CallbackServerContext*,
-                                           const v1::DeleteBaselineRequest*,
-                                           google::protobuf::Empty*) override;
-  grpc::ServerUnaryReactor* CompareBaselines(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
-                                             grpc::ByteBuffer*) override;
-  grpc::ServerWriteReactor<v1::BackupStoreResponse>* BackupStore(
-      grpc::CallbackServerContext*, const v1::BackupStoreRequest*) override;
-  grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>* UploadKernel(
-      grpc::CallbackServerContext*) override;
-
  private:
+  // The calls of service.proto.
+  grpc::ServerUnaryReactor* CreateJob(Context*, const Bytes*, Bytes*);
+  grpc::ServerUnaryReactor* GetJob(Context*, const Bytes*, v1::Job*);
+  grpc::ServerUnaryReactor* ListJobs(Context*, const Bytes*, v1::ListJobsResponse*);
+  grpc::ServerUnaryReactor* CancelJob(Context*, const Bytes*, v1::Job*);
+  grpc::ServerUnaryReactor* DeleteJob(Context*, const Bytes*, google::protobuf::Empty*);
+  grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(Context*, const Bytes*);
+  grpc::ServerUnaryReactor* ListCaseResults(Context*, const Bytes*, v1::ListCaseResultsResponse*);
+  grpc::ServerReadReactor<Bytes>* CompareTensors(Context*, Bytes*);
+  grpc::ServerBidiReactor<Bytes, Bytes>* ValidateExternal(Context*);
+  grpc::ServerUnaryReactor* ListDevices(Context*, const Bytes*, v1::ListDevicesResponse*);
+  grpc::ServerUnaryReactor* ReleaseDevice(Context*, const Bytes*, v1::Device*);
+  grpc::ServerUnaryReactor* ListKernels(Context*, const Bytes*, v1::ListKernelsResponse*);
+  grpc::ServerUnaryReactor* ListSuites(Context*, const Bytes*, v1::ListSuitesResponse*);
+  grpc::ServerUnaryReactor* GetServerInfo(Context*, const Bytes*, v1::ServerInfo*);
+  grpc::ServerUnaryReactor* CreateBaseline(Context*, const Bytes*, Bytes*);
+  grpc::ServerUnaryReactor* GetBaseline(Context*, const Bytes*, v1::Baseline*);
+  grpc::ServerUnaryReactor* ListBaselines(Context*, const Bytes*, v1::ListBaselinesResponse*);
+  grpc::ServerUnaryReactor* DeleteBaseline(Context*, const Bytes*, google::protobuf::Empty*);
+  grpc::ServerUnaryReactor* CompareBaselines(Context*, const Bytes*, Bytes*);
+  grpc::ServerWriteReactor<v1::BackupStoreResponse>* BackupStore(Context*, const Bytes*);
+  grpc::ServerBidiReactor<Bytes, v1::UploadKernelResponse>* UploadKernel(Context*);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -272,6 +272,41 @@ class Limits(unittest.TestCase):
             self.assertLess(most_resident(daemon.process.pid) - before, 256 << 20)
             client.create()
 
+    def test_a_request_without_cases_takes_no_memory(self):
+        request = b"\x7a\x00" * (31 << 19)  # fields that no request has; 1 GB once they are parsed
+        with harness.Daemon() as daemon:
+            client = Client(daemon.grpc)
+            client.create()
+            before = most_resident(daemon.process.pid)
+            for method in ("GetJob", "ListJobs", "ListDevices", "WatchJob", "UploadKernel"):
+                streams = method in ("WatchJob", "UploadKernel")
+                call = (client.channel.unary_stream if streams else client.channel.unary_unary)(SERVICE + method)
+                with self.assertRaises(grpc.RpcError) as caught:
+                    answer = call(request, timeout=harness.LONG)
+                    if streams:
+                        next(answer)
+                if method == "UploadKernel":
+                    self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT, caught.exception.details())
+                    self.assertIn("header: must take at most", caught.exception.details())
+                else:
+                    self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, method)
+                    self.assertIn("may have 262144 bytes in memory (max-request-bytes)", caught.exception.details())
+            self.assertLess(most_resident(daemon.process.pid) - before, 256 << 20)
+            self.assertEqual(daemon.metric("assay_limit_refusals_total", limit="max-request-bytes"), 4)
+            client.create()
+
+    def test_a_packed_request_is_not_unpacked(self):
+        with harness.Daemon() as daemon:
+            channel = grpc.insecure_channel(daemon.grpc, options=[("grpc.max_send_message_length", -1)])
+            before = most_resident(daemon.process.pid)
+            for method in ("GetJob", "CreateJob", "UploadKernel"):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    channel.unary_unary(SERVICE + method)(bytes(256 << 20), timeout=harness.LONG,
+                                                          compression=grpc.Compression.Gzip)
+                self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED, caught.exception.details())
+            self.assertLess(most_resident(daemon.process.pid) - before, 128 << 20)
+            Client(daemon.grpc).create()
+
 
 class Watchers(unittest.TestCase):
     def test_watchers_that_sleep_change_nothing_for_another_and_are_dropped(self):

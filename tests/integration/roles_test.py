@@ -12,8 +12,11 @@ import unittest
 import urllib.error
 import urllib.request
 
+import grpc
+
 import compare_test
 import harness
+import limits_test
 import tls_test
 
 # The smallest case.
@@ -92,6 +95,29 @@ class Roles(unittest.TestCase):
         refused = self.run_as("viewer", "compare", one, one)
         self.assertEqual(refused.code, 3, refused)
         self.assertIn("CompareTensors needs the role operator; certificate viewer has viewer", refused.err)
+
+    # What is no request would be found before the role, if it were parsed before.
+    def test_the_role_is_asked_before_a_request_is_parsed(self):
+        def read(name):
+            with open(self.path(name), "rb") as file:
+                return file.read()
+
+        code = grpc.StatusCode
+        large, damaged = b"\x7a\x00" * (31 << 19), b"\x0a\x7f"
+        before = limits_test.most_resident(self.daemon.process.pid)
+        for name, method, request, wanted in (("stranger", "GetJob", large, code.PERMISSION_DENIED),
+                                              ("stranger", "GetJob", damaged, code.PERMISSION_DENIED),
+                                              ("stranger", "UploadKernel", large, code.PERMISSION_DENIED),
+                                              ("viewer", "CancelJob", large, code.PERMISSION_DENIED),
+                                              ("viewer", "CancelJob", damaged, code.PERMISSION_DENIED),
+                                              ("viewer", "GetJob", large, code.RESOURCE_EXHAUSTED),
+                                              ("operator", "CancelJob", large, code.RESOURCE_EXHAUSTED),
+                                              ("operator", "CancelJob", damaged, code.INVALID_ARGUMENT)):
+            creds = grpc.ssl_channel_credentials(read("ca.pem"), read(f"{name}.key"), read(f"{name}.pem"))
+            with grpc.secure_channel(self.daemon.grpc, creds) as channel, self.assertRaises(grpc.RpcError) as caught:
+                channel.unary_unary(limits_test.SERVICE + method)(request, timeout=harness.LONG)
+            self.assertEqual(caught.exception.code(), wanted, (name, method, caught.exception.details()))
+        self.assertLess(limits_test.most_resident(self.daemon.process.pid) - before, 256 << 20)
 
     def test_a_token_is_a_role_too(self):
         right = write(self.path("right.token"), "of-the-night\n")

@@ -157,5 +157,18 @@ TEST(MessageWeight, TooHeavyIsRefusedUnparsed) {
   EXPECT_EQ(request.spec().cases().cases_size(), 1000);
 }
 
+// One with more bytes than memory is refused before its pieces are put together.
+TEST(MessageWeight, BytesInPiecesAreTheSameRequest) {
+  const std::string bytes = EmptyCases(1000).SerializeAsString();
+  const grpc::Slice pieces[] = {grpc::Slice(bytes.substr(0, 999)), grpc::Slice(bytes.substr(999))};
+  const grpc::ByteBuffer buffer(pieces, 2);
+  v1::CreateJobRequest request;
+  EXPECT_TRUE(ParseWeighed(buffer, 1'000'000, request).ok());
+  EXPECT_EQ(request.spec().cases().cases_size(), 1000);
+  EXPECT_TRUE(absl::IsResourceExhausted(ParseWeighed(buffer, 100'000, request)));
+  EXPECT_TRUE(absl::IsResourceExhausted(ParseWeighed(buffer, 1000, request)));
+  EXPECT_TRUE(ParseWeighed(grpc::ByteBuffer(), 1000, request).ok()) << "an empty message";
+}
+
 }  // namespace
 }  // namespace assay::server
