@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/diagnose/anatomy_words.h"
 #include "kernels/diagnose/diagnose_rules.h"
+#include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
 
 namespace assay::internal {
@@ -39,10 +40,30 @@ std::string Away(const Anatomy& a) {
   return Join(parts, " and ");
 }
 
+// After the first launch, outputs hold large numbers before a launch. An element that still holds
+// one of them was not written. In 8 bits it may be a result.
+std::optional<Reading> UnwrittenLater(const Symptoms& s) {
+  const DType output = s.plan.output.dtype;
+  const auto& samples = s.outcome.compare->samples;
+  const auto poison = [&](const ElementSample& e) {
+    return e.actual_bits == PoisonBits(output, Poison::kHigh) ||
+           e.actual_bits == PoisonBits(output, Poison::kLow);
+  };
+  if (Info(output).storage_bits < 16 || samples.empty() ||
+      !std::all_of(samples.begin(), samples.end(), poison)) {
+    return std::nullopt;
+  }
+  return Reading{
+      "elements hold what the output held before the launch: a launch after the first does not "
+      "write them",
+      "look at what a later launch skips: results that are kept, or a flag that the first one "
+      "sets"};
+}
+
 }  // namespace
 
 std::optional<Reading> Unwritten(const Symptoms& s) {
-  if (s.outcome.unwritten.value_or(0) == 0) return std::nullopt;
+  if (s.outcome.unwritten.value_or(0) == 0) return UnwrittenLater(s);
   const std::int64_t unwritten = *s.outcome.unwritten;
   if (unwritten >= s.outcome.compare->count) {
     return Reading{"the kernel writes nothing",

@@ -103,6 +103,17 @@ TEST(Diagnose, AnOverflowThatARightKernelMayHaveIsCalledOne) {
   EXPECT_THAT(outcome.next_step, HasSubstr("smaller inputs"));
 }
 
+TEST(Diagnose, WhatALaterLaunchDoesNotWriteIsNotTakenForAResult) {
+  const Case c = GemmCase(DType::kBF16, 32, 32, 64);
+  for (const Poison poison : {Poison::kHigh, Poison::kLow}) {
+    const double held = ToDouble(DType::kBF16, PoisonBits(DType::kBF16, poison));
+    const CaseOutcome outcome = RunDistorted(
+        c, [held](std::vector<double>& values, const Plan&) { values[5] = values[900] = held; });
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+    EXPECT_THAT(outcome.reads_as, HasSubstr("what the output held before the launch"));
+  }
+}
+
 TEST(Diagnose, NamesTheFaultOfEachPlantedKernel) {
   Registry registry;
   RegisterAll(registry);
