@@ -30,6 +30,7 @@ constexpr Rule kRules[] = {
     {"the upper Q", kUpper, kUpper},
     {"Q of margins", kMargins, kMargins},
     {"Q of margins for R and gain, the upper Q for the rest", kMargins, kUpper}};
+constexpr const Rule& kJudged = kRules[2];  // the product's
 
 struct Count {
   long products = 0, alarms = 0;
@@ -87,13 +88,14 @@ class Chooser {
   std::mt19937_64 engine_;
 };
 
-long Print(const Counts& counts, const Rule& rule) {
+// `keys` are the table's first two columns.
+long Print(const Counts& counts, const Rule& rule, const char* keys) {
   std::printf(
       "\nAlarms with %s\n\n"
-      "| formats | data | products | alarms | R / limit | z / limit | group / limit |"
+      "| %s | products | alarms | R / limit | z / limit | group / limit |"
       " gain / limit | R, n >= 64 | R, n >= 1024 | z | which |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-      rule.name);
+      rule.name, keys);
   for (const auto& [name, c] : counts) {
     const Limits& l = c.largest;
     std::printf("| %s | %ld | %ld | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f |%s |\n",
@@ -114,7 +116,7 @@ long Print(const Counts& counts, const Rule& rule) {
 }  // namespace
 
 long CountAlarms(double seconds, std::uint64_t seed) {
-  Counts counts[std::size(kRules)];
+  Counts counts[std::size(kRules)], by_algorithm;
   Chooser chooser(seed);
   long draws = 0;
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
@@ -127,10 +129,14 @@ long CountAlarms(double seconds, std::uint64_t seed) {
       const std::string name = std::string(data.judged ? "" : "(not judged) ") + NameOf(x.formats) +
                                (x.algorithm->promoted > 0 ? ", 128" : "") + " | " + data.name;
       for (std::size_t i = 0; i < std::size(kRules); ++i) counts[i][name].Add(x, kRules[i]);
+      if (!data.judged) return;
+      by_algorithm[std::string(NameOf(x.formats)) + " | " + x.algorithm->name].Add(x, kJudged);
     });
   }
   long alarms = 0;
-  for (std::size_t i = 0; i < std::size(kRules); ++i) alarms += Print(counts[i], kRules[i]);
+  for (std::size_t i = 0; i < std::size(kRules); ++i)
+    alarms += Print(counts[i], kRules[i], "formats | data");
+  Print(by_algorithm, kJudged, "formats | algorithm");
   std::printf("%ld draws of operands\n", draws);
   return alarms;
 }
