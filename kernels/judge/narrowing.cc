@@ -192,10 +192,18 @@ std::string NameOf(const Candidate& named, const SampledProducts& products) {
   return Cat("inputs", how);
 }
 
-// The fits of all narrowings, in the order of the table.
-std::vector<Candidate> Candidates(const Sample& sample, const NarrowingErrors& errors) {
+// Whether a kernel that declares so much may have the narrowing. A split into two parts of b bits
+// keeps 2·b + 1 bits or 2·b + 2, as one part's sign is a bit, too.
+bool IsDeclared(const NarrowingInfo& narrowing, double declared) {
+  return std::exp2(-(narrowing.significand_bits + 2)) <= declared;
+}
+
+// The fits of all narrowings that are not declared, in the order of the table.
+std::vector<Candidate> Candidates(const Sample& sample, const NarrowingErrors& errors,
+                                  double declared) {
   std::vector<Candidate> fits;
   for (std::size_t n = 0; n < errors.narrowings.size(); ++n) {
+    if (IsDeclared(errors.narrowings[n], declared)) continue;
     for (const Rounded rounded :
          {Rounded::kBoth, Rounded::kLeft, Rounded::kRight, Rounded::kBothWithoutLow}) {
       const bool low = rounded == Rounded::kBothWithoutLow;
@@ -224,7 +232,8 @@ std::int64_t NarrowingSamples(std::int64_t terms) {
 }
 
 Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const double> output,
-                             std::span<const double> reference, std::span<const double> deviation) {
+                             std::span<const double> reference, std::span<const double> deviation,
+                             double declared) {
   Narrowing result;
   if (NarrowingsOf(products.format).empty() || products.count() < kLeastNarrowingElements) {
     return result;
@@ -234,7 +243,7 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
   const Sample sample = MakeSample(products, errors, output, reference, deviation);
   result.elements = static_cast<std::int64_t>(sample.size());
   if (result.elements < kLeastNarrowingElements) return result;
-  const std::vector<Candidate> fits = Candidates(sample, errors);
+  const std::vector<Candidate> fits = Candidates(sample, errors, declared);
   const auto best = std::min_element(
       fits.begin(), fits.end(),
       [](const Candidate& a, const Candidate& b) { return a.fit.residual < b.fit.residual; });

@@ -50,10 +50,11 @@ struct Narrowing {
 // `output` and `reference` have an element for each of products.elements. `deviation` holds σ of
 // each, or is empty: σ then counts as proportional to the size of the products. An element is used
 // if o, r and d are finite and σ is finite and above 0; of elements with equal inputs only one is.
-// With fewer than 64 of those, or if all e or all d are 0, there is no name.
+// With fewer than 64 of those, or if all e or all d are 0, there is no name. Nor has a narrowing
+// one that errs by no more than `declared`, the kernel's Plan::operand_roundoff.
 Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const double> output,
                              std::span<const double> reference,
-                             std::span<const double> deviation = {});
+                             std::span<const double> deviation = {}, double declared = 0);
 
 // share and z stay 0. An element is used if o and r are finite, and not both 0.
 Narrowing FindNarrowedOutput(DType format, std::span<const double> output,

@@ -74,7 +74,8 @@ absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
   if (!reference.ok()) return reference.status();
   sample.narrowing = FindNarrowedOutput(s.plan.output.dtype, *output, *reference);
   if (sample.narrowing.name.empty()) {
-    sample.narrowing = FindNarrowedInputs(*products, *output, *reference);
+    sample.narrowing =
+        FindNarrowedInputs(*products, *output, *reference, {}, s.plan.operand_roundoff);
   }
   return sample;
 }

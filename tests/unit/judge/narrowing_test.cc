@@ -155,6 +155,13 @@ TEST(Narrowing, LowPartsThatAreNotMultipliedAreTold) {
     }
     EXPECT_EQ(Find(m, both).name, "bf16x2 inputs");
     EXPECT_EQ(Find(m, output).name, "bf16x2 inputs, without the products of the low parts");
+    for (const std::vector<double>& split : {both, output}) {
+      const auto name = [&](double declared) {
+        return FindNarrowedInputs(m.Products(), split, Exact(m), {}, declared).name;
+      };
+      EXPECT_EQ(name(0x1p-18), "");
+      EXPECT_NE(name(0x1p-19), "");
+    }
   }
 }
 
