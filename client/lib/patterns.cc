@@ -13,7 +13,7 @@ constexpr PatternHelp kPatterns[] = {
     {"diagonal", "1 where row == column, else 0"},
     {"checkerboard", "+1 and -1 by parity of row + column"},
     {"sparse", "sparse:density[:sigma], normal where kept, else 0"},
-    {"one-hot", "one-hot[:value] at column row mod columns, else 0"},
+    {"one-hot", "one-hot[:value[:rest]], value at column row mod columns, else rest"},
     {"sequential", "sequential[:step[:period]], step * (i mod period) / 1024"},
     {"all-positive", "all-positive[:sigma], |normal|"},
     {"row-vary", "row-vary[:step], step * (row mod 64)"},

@@ -46,7 +46,7 @@ bool IsWhole(const Pattern& p) {
     case PatternKind::kConstant:
     case PatternKind::kOneHot:
     case PatternKind::kOneLarge:
-      return whole(p.a);
+      return whole(p.a) && whole(p.b);
     default:
       return false;
   }

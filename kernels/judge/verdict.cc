@@ -237,7 +237,8 @@ class Jury {
     if (plan_.exact || !e_.computed || plan_.output.dtype != DType::kF64) return false;
     if (!OpOf(case_).traits().sums_of_products) return true;
     return !std::all_of(plan_.inputs.begin(), plan_.inputs.end(), [](const Operand& o) {
-      return o.pattern.kind == PatternKind::kIntegers || o.pattern.kind == PatternKind::kOneHot;
+      const Pattern& p = o.pattern;
+      return p.kind == PatternKind::kIntegers || (p.kind == PatternKind::kOneHot && p.b == 0);
     });
   }
 

@@ -240,7 +240,7 @@ ASSAY_HOST_DEVICE inline double PlacedValue(const Pattern& p, std::int64_t index
     case PatternKind::kCheckerboard:
       return ((row + col) & 1) != 0 ? -1.0 : 1.0;
     case PatternKind::kOneHot:
-      return col == row % cols ? p.a : 0.0;
+      return col == row % cols ? p.a : p.b;
     case PatternKind::kSequential:
       return p.a * (static_cast<double>(index % static_cast<std::int64_t>(p.b)) / kSequentialUnit);
     case PatternKind::kRowVary:
@@ -291,7 +291,7 @@ class Generator {
   double Placed(std::int64_t index, std::int64_t row, std::int64_t col) {
     if (IsUnits(pattern_.kind)) {
       if (!units_) units_.emplace(pattern_, rows_, cols_);
-      return units_->IsOne(row, col) ? UnitValue(pattern_) : 0.0;
+      return units_->IsOne(row, col) ? UnitValue(pattern_, dtype_) : UnitRest(pattern_);
     }
     if (IsKeyGroups(pattern_.kind)) return KeyGroupsValue(row, col);
     return PlacedValue(pattern_, index, row % rows_, col, cols_);

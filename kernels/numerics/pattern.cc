@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "kernels/numerics/unit_places.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
 
@@ -28,8 +29,8 @@ constexpr std::array kPatterns = {
                 false},
     PatternInfo{kSparse, "sparse", 2, 0.2, 1, "sparse:density[:sigma], normal where kept, else 0",
                 true},
-    PatternInfo{kOneHot, "one-hot", 1, 1, 0, "one-hot[:value] at column row mod columns, else 0",
-                false},
+    PatternInfo{kOneHot, "one-hot", 2, 1, 0,
+                "one-hot[:value[:rest]], value at column row mod columns, else rest", false},
     PatternInfo{kSequential, "sequential", 2, 1, 1024,
                 "sequential[:step[:period]], step * (i mod period) / 1024", false},
     PatternInfo{kAllPositive, "all-positive", 1, 1, 0, "all-positive[:sigma], |normal|", false},
@@ -58,9 +59,10 @@ constexpr std::array kPatterns = {
     PatternInfo{kKeyMask, "key-mask", 1, 0, 0, "1 where a query sees a key", false, true},
     PatternInfo{kEveryCode, "every-code", 0, 0, 0, "every finite number of an 8-bit format", false,
                 true},
-    PatternInfo{kUnitRows, "unit-rows", 1, 1, 0, "one 1 in each row", false, true},
-    PatternInfo{kUnitColumns, "unit-columns", 1, 1, 0, "one 1 in each column", false, true},
-    PatternInfo{kUnitPixels, "unit-pixels", 2, 1, 0, "1 in pixels far apart", false, true},
+    PatternInfo{kUnitRows, "unit-rows", 2, 1, 0, "one number in each row", false, true},
+    PatternInfo{kUnitColumns, "unit-columns", 2, 1, 0, "one number in each column", false, true},
+    PatternInfo{kUnitPixels, "unit-pixels", 2, 1, 0, "a power of two in pixels far apart", false,
+                true},
 };
 
 // Second names, which published tests of kernels use.
@@ -210,22 +212,23 @@ double LargestMagnitude(const Pattern& pattern) {
     case kBernoulli:
     case kExactSparse:
     case kKeyMask:
-    case kUnitPixels:
     case kDenormal:  // below every format's 1
       return 1;
+    case kUnitPixels:
+      return kLargeUnit;
     case kEveryCode:
       return assay::Info(DType::kE5M2).max_finite;  // the largest of an 8-bit format
     case kExactInts:
       return std::exp2(b);
     case kUniform:
     case kIntegers:
-      return std::max(a, b);
-    case kConstant:
     case kOneHot:
-    case kOneLarge:
-    case kKeyCodes:
     case kUnitRows:
     case kUnitColumns:
+      return std::max(a, b);
+    case kConstant:
+    case kOneLarge:
+    case kKeyCodes:
       return a;
     case kQueryCodes:
       return 3 * a;  // the element before a code of three

@@ -29,7 +29,7 @@ enum class PatternKind : std::uint8_t {
   kDiagonal,      // diagonal: 1 where row == col, else 0
   kCheckerboard,  // checkerboard: +1 / -1 by parity of row + col
   kSparse,        // sparse:density[:sigma]         default 0.2, 1: normal where kept, else 0
-  kOneHot,        // one-hot[:value]                default 1, at column row % cols
+  kOneHot,        // one-hot[:value[:rest]]         default 1, 0: value at column row % cols
   kSequential,    // sequential[:step[:period]]     default 1, 1024: step * (i mod period) / 1024
   kAllPositive,   // all-positive[:sigma]           |normal|
   kRowVary,       // row-vary[:step]                default 0.1: step * (row mod 64)

@@ -3,13 +3,13 @@
 //
 //   unit-rows      each row has one 1
 //   unit-columns   each column has one 1
-//   unit-pixels    pixels of an image, on a lattice so wide that no filter covers two, have a 1 in
-//                  one channel of each group
+//   unit-pixels    pixels of an image, on a lattice so wide that no filter covers two, have a large
+//                  power of two in one channel of each group
 //
 // Where the 1 of a line lies: its number times the golden section, modulo 1, times the line's
 // length. So the lines' 1s are spread evenly, however many lines there are.
 //
-// Rows and columns may hold another value in place of the 1s.
+// Rows and columns may hold another value in place of the 1s, and one in place of the 0s.
 //
 // std-only, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_UNIT_PLACES_H_
@@ -38,20 +38,32 @@ constexpr std::int64_t SpreadPlace(std::int64_t i, std::int64_t length) {
 // a significand. The generator's numbers have 24 bits in fp32, so those from 1 to 2 are multiples
 // of 2^-23 without a rounding.
 inline constexpr Pattern kFullSignificands = {PatternKind::kUniform, 1, 3};
-// bf16 has them at 2^17, beyond what fp16 holds (ops/common/probe_data.h). And in 8-bit floats,
-// where data of other cases reach neither the smallest numbers nor the largest.
+// The probes hold them far below 1 (ops/common/probe_data.h). And in 8-bit floats, where data of
+// other cases reach neither the smallest numbers nor the largest.
 inline constexpr Pattern kEveryFiniteNumber = {PatternKind::kEveryCode, 0, 0};
 
-constexpr Pattern UnitRows(double value = 1) { return {PatternKind::kUnitRows, value, 0}; }
-constexpr Pattern UnitColumns(double value = 1) { return {PatternKind::kUnitColumns, value, 0}; }
-
-// What the places of a unit pattern hold; all other elements are 0.
-constexpr double UnitValue(const Pattern& p) {
-  return p.kind == PatternKind::kUnitPixels ? 1 : p.a;
+// A power of two so large that numbers of a format that are as small are below what fp16 holds. In
+// fp16 they are its smallest normal ones. In formats of 8 bits it is 1.
+inline constexpr double kLargeUnit = 0x1p30;
+constexpr double LargeUnit(DType t) {
+  if (t == DType::kF16) return 0x1p14;
+  return StorageBits(t) >= 16 && t != DType::kI32 ? kLargeUnit : 1;
 }
 
-// A number whose significand is used to its last bits in every format.
-inline constexpr double kFullSignificand = 0x1.aaaaaaaaaaaabp0;
+constexpr Pattern UnitRows(double value = 1, double rest = 0) {
+  return {PatternKind::kUnitRows, value, rest};
+}
+constexpr Pattern UnitColumns(double value = 1) { return {PatternKind::kUnitColumns, value, 0}; }
+
+// What the places of a unit pattern hold, and what all other elements are.
+constexpr double UnitValue(const Pattern& p, DType t) {
+  return p.kind == PatternKind::kUnitPixels ? LargeUnit(t) : p.a;
+}
+constexpr double UnitRest(const Pattern& p) { return p.kind == PatternKind::kUnitPixels ? 0 : p.b; }
+
+// A number whose significand is used to its last bits in every format. 2^-14 times it is below
+// 1e-4.
+inline constexpr double kFullSignificand = 0x1.5555555555555p0;
 
 // Images, one a row of the operand, and the lattice of their pixels that have a 1. Axes are the
 // outermost first: planes, rows, columns of pixels.

@@ -137,7 +137,7 @@ TEST_P(SimtFill, OperandsOfTheSignificandProbes) {
     ExpectSpecified(kEveryFiniteNumber, t, Extents{2, 37, 90, 91, 40 * 91});
   }
   for (const Pattern& pattern :
-       {UnitRows(), UnitColumns(), UnitRows(kFullSignificand), UnitColumns(3),
+       {UnitRows(), UnitColumns(), UnitRows(kFullSignificand), UnitColumns(3), UnitRows(-3, -5),
         UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
         UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
         kFullSignificands}) {

@@ -29,7 +29,10 @@ class Placed {
     // In every kind with a special place but kOneLarge, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
-    if (IsUnits(kind_)) here_ = RoundForFill(UnitValue(p), dtype);
+    if (IsUnits(kind_)) {
+      here_ = RoundForFill(UnitValue(p, dtype), dtype);
+      elsewhere_ = RoundForFill(UnitRest(p), dtype);
+    }
     if (kind_ == PatternKind::kOneLarge) {
       large_column_ = LargeColumn(p, cols_);
       here_ = RoundForFill(p.a, dtype);
@@ -115,15 +118,15 @@ class Placed {
   template <class T>
   void WriteUnits(std::int64_t row, std::int64_t col, std::int64_t n, T* out) const {
     const UnitPlaces units(pattern_, rows_, cols_);
-    const auto zero = static_cast<T>(elsewhere_), one = static_cast<T>(here_);
+    const auto rest = static_cast<T>(elsewhere_), one = static_cast<T>(here_);
     if (kind_ == PatternKind::kUnitColumns) {
       const std::int64_t batch = row / rows_, in_batch = row % rows_;
       for (std::int64_t i = 0; i < n; ++i) {
-        out[i] = units.PlaceInColumn(batch, col + i) == in_batch ? one : zero;
+        out[i] = units.PlaceInColumn(batch, col + i) == in_batch ? one : rest;
       }
       return;
     }
-    std::fill_n(out, n, zero);
+    std::fill_n(out, n, rest);
     if (kind_ == PatternKind::kUnitRows) {
       const std::int64_t place = units.PlaceInRow(row);
       if (place >= col && place < col + n) out[place - col] = one;

@@ -262,7 +262,8 @@ ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
         code = DrawnBits(pattern, dtype, x[word], y[word], col, table.rows);
       } else if (IsUnits(pattern.kind)) {
         const UnitPlaces units(pattern, job.rows, job.cols);
-        code = RoundForFill(units.IsOne(index / job.cols, col) ? UnitValue(pattern) : 0.0, dtype);
+        const bool one = units.IsOne(index / job.cols, col);
+        code = RoundForFill(one ? UnitValue(pattern, dtype) : UnitRest(pattern), dtype);
       } else {
         const std::int64_t row = index / job.cols % job.rows;
         code = RoundForFill(PlacedValue(pattern, index, row, col, job.cols), dtype);

@@ -309,6 +309,13 @@ TEST(ChecksumVerification, FindsTheLastBitOfExactSums) {
   }
 }
 
+TEST(ChecksumVerification, FractionsBesideOneHotAreNoExactSums) {
+  Case c = ChecksumCase({.m = 128, .n = 160, .k = 512}, DType::kF32, "builtin");
+  c.pattern = "one-hot:2:0.3";
+  const CaseOutcome outcome = RunCase(c);
+  EXPECT_NE(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+}
+
 TEST(ChecksumVerification, CatchesPlantedKernels) {
   for (const DType t : {DType::kF32, DType::kBF16}) {
     for (const auto& [defect, reason] : {std::pair{"wrong-tile", "bound"},

@@ -210,6 +210,8 @@ TEST_F(Limits, BitsAreKnownWhereTheReferenceDoesNotRound) {
   // Products of whole numbers and of one-hot rows are exact, if both operands are such.
   plan_.inputs = {Input(PatternKind::kIntegers), Input(PatternKind::kOneHot)};
   EXPECT_EQ(Said(), "PASSED");
+  plan_.inputs[1].pattern.b = 1;  // sums of several products
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
   plan_.inputs = {Input(PatternKind::kIntegers), Input(PatternKind::kNormal)};
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
   // A function of them is not.

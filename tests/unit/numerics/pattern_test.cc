@@ -107,6 +107,7 @@ TEST(PatternText, InfinitiesAreThePatternsOrOverflow) {
   EXPECT_FALSE(infinite("constant:1e6", DType::kBF16));
   EXPECT_FALSE(infinite("constant:1e6", DType::kE5M2)) << "saturates";
   EXPECT_FALSE(infinite("normal", DType::kF16));
+  EXPECT_TRUE(infinite("one-hot:1:-1e6", DType::kF16));
 }
 
 TEST(PatternText, ZeroMeanDependsOnTheParameters) {

@@ -40,6 +40,7 @@ const char* const kTexts[] = {"normal",
                               "sparse",
                               "sparse:0.5:100",
                               "one-hot:3",
+                              "one-hot:3:-5",
                               "sequential:5",
                               "all-positive:3",
                               "row-vary",
@@ -164,7 +165,7 @@ TEST(Fill, OperandsOfTheSignificandProbesEqualTheSpecification) {
   for (const DType dtype : kAll) {
     for (const Extents& e : {Extents::Dense(3, 70, 45), Extents{2, 37, 300, 301, 40 * 301}}) {
       for (const Pattern& pattern :
-           {UnitRows(), UnitColumns(), UnitRows(kFullSignificand), UnitColumns(3),
+           {UnitRows(), UnitColumns(), UnitRows(kFullSignificand), UnitColumns(3), UnitRows(-3, -5),
             UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
             UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
             kFullSignificands}) {
