@@ -33,9 +33,8 @@ struct PlainSpread {
   void Block(const Case& c, const Plan& plan, const Tensors& tensors, std::int64_t head,
              std::int64_t first, std::int64_t rows) {
     const auto& p = std::get<AttentionProblem>(c.problem);
-    const AttentionDeviation model = MakeAttentionDeviation(p, c.dtype, plan);
-    const AttentionBound bound =
-        MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+    const AttentionDeviation model = MakeAttentionDeviation(c, plan);
+    const AttentionBound bound = MakeAttentionBound(c, plan);
     const std::int64_t keys = p.KvSeq(), dim = p.dim;
     const std::int64_t kv = head / p.heads * p.KvHeads() + head % p.heads / (p.heads / p.KvHeads());
     const auto at = [&](int operand, std::int64_t i) {
@@ -316,7 +315,7 @@ TEST_P(SimtAttentionReference, LargestScoreOfVisiblePairs) {
   const Result result = Run(c, plan, tensors);
   std::vector<double> value(result.value.size()), allowance(result.value.size());
   const double largest =
-      AttentionReferenceCpu(p, c.dtype, false, tensors.views(), value.data(), allowance.data());
+      AttentionReferenceCpu(c, plan, tensors.views(), value.data(), allowance.data());
   EXPECT_NEAR(result.max_abs_score, largest, 1e-12 * largest);
   EXPECT_GT(largest, 0.0);
 }
@@ -362,11 +361,11 @@ TEST_P(SimtAttentionReference, HeadsInGroupsHaveTheSameDeviations) {
     a.operands.queries = p.seq;
     a.operands.keys = p.KvSeq();
     a.operands.dim = p.dim;
-    a.bound = MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+    a.bound = MakeAttentionBound(c, plan);
     a.value = result.value.data();
     a.allowance = result.allowance.data();
     a.largest = &largest;
-    a.model = MakeAttentionDeviation(p, c.dtype, plan);
+    a.model = MakeAttentionDeviation(c, plan);
     a.deviation = result.deviation.data();
     a.direction = result.direction.data();
     a.key_squares = squares.data();

@@ -14,6 +14,10 @@
 // Weights that are nearly the same are rounded the same way, so their errors do not cancel: if
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
 //
+// A kernel that declares a format of roundoff u_i for its scaled Q and K and its scores adds
+// 27·(s² + scale²·Σq²k²)·(u_i/u)² to a_j. That is far above the variance of these roundings, for
+// two reasons: they may all be at their worst, and the keys of a query share those of its Q.
+//
 // P in 8 bits has few steps. Weights that are nearly the same then have one error together, which
 // may be all of u_P: such a row has no σ. f²/3·n·Qv is added for weights below the normal range of
 // P's format, f half of its smallest step. It takes 1/l² as P2, which is more.
@@ -44,10 +48,14 @@ struct AttentionDeviation {
   double score_terms = 1;  // d
   OutputSteps steps;       // of the output's format
   double flush = 0;        // f; 0: P has a wide range
+  double declared = 0;     // (3·u_i/u)²
 
+  // What s² and scale²·Σq²k² are multiplied by in a_j.
+  ASSAY_HOST_DEVICE double OfScores() const { return (score_terms + 1) / 3 + 4 + 3 * declared; }
+  ASSAY_HOST_DEVICE double OfSquares() const { return (score_terms + 1) / 6 + 3 * declared; }
   // a_j; `squares` is an upper bound of scale²·Σq²k².
   ASSAY_HOST_DEVICE double Score(double s, double distance, double squares) const {
-    return (score_terms + 1) * (2 * s * s + squares) / 6 + 4 * s * s + distance * distance + 16;
+    return OfScores() * s * s + OfSquares() * squares + distance * distance + 16;
   }
   // Whether the weights lie within a few steps of P's format.
   ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {

@@ -53,11 +53,11 @@ gpu::AttentionReference AttentionOf(const Case& c, const Plan& plan,
   const auto& p = std::get<AttentionProblem>(c.problem);
   gpu::AttentionReference a;
   a.operands = OperandsOf(p, c.dtype, inputs);
-  a.bound = MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+  a.bound = MakeAttentionBound(c, plan);
   a.empty = EmptyRow(p);
   a.value = out.value;
   a.allowance = out.allowance;
-  a.model = MakeAttentionDeviation(p, c.dtype, plan);
+  a.model = MakeAttentionDeviation(c, plan);
   a.deviation = out.deviation;
   a.direction = out.direction;
   return a;

@@ -72,7 +72,9 @@ double GainOfRoundedQueries(DType input, double scale) {
 class Attention final : public Op {
  public:
   std::string_view name() const override { return AttentionProblem::kOp; }
-  OpTraits traits() const override { return {.most_operand_roundoff = kSplitRoundoff}; }
+  OpTraits traits() const override {
+    return {.most_operand_roundoff = kSplitRoundoff, .intermediates = true};
+  }
   int DataOperands(const Problem&) const override { return 3; }
   Problem Resolved(const Case& c) const override {
     auto p = std::get<AttentionProblem>(c.problem);
@@ -92,6 +94,13 @@ class Attention final : public Op {
     }
     CheckFactor(c, "attention.scale_v", {p.scale_v}, errors);
     CheckInfiniteValues(c, errors);
+    if (c.intermediate_dtype != DType::kUnspecified &&
+        Info(c.intermediate_dtype).storage_bits < 16) {
+      errors.push_back({"intermediate_dtype",
+                        Cat("must have 16 bits or more for attention, whose scores tell nothing in "
+                            "fewer, got ",
+                            Name(c.intermediate_dtype))});
+    }
   }
 
   std::string Undecided(const Case&, std::span<const OperandStats> stats) const override {
@@ -153,9 +162,9 @@ class Attention final : public Op {
       AttentionKeyGroupsCpu(c, inputs, out.value);
       return absl::OkStatus();
     }
-    out.max_abs_score = AttentionReferenceCpu(
-        std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs, out.value,
-        out.allowance, plan.accumulator, {Deviation(c, plan), out.deviation, out.direction});
+    out.max_abs_score =
+        AttentionReferenceCpu(c, plan, inputs, out.value, out.allowance,
+                              {MakeAttentionDeviation(c, plan), out.deviation, out.direction});
     return absl::OkStatus();
   }
 
@@ -168,7 +177,7 @@ class Attention final : public Op {
         Info(plan.output.dtype).storage_bits < 16 || plan.output.dtype == DType::kF64) {
       return model;
     }
-    const AttentionDeviation deviation = Deviation(c, plan);
+    const AttentionDeviation deviation = MakeAttentionDeviation(c, plan);
     model.known = model.direction = true;
     model.gates = DrawnInFullPrecision(plan, 3);
     model.direction_name = "the scale of the scores";
@@ -184,6 +193,7 @@ class Attention final : public Op {
       const auto& p = std::get<AttentionProblem>(c.problem);
       model.direction_floor += GainOfRoundedQueries(c.dtype, p.Scale(c.dtype));
     }
+    model.direction_floor += plan.intermediate_roundoff;
     // In 8 bits rows with such weights do not count. But if a row has few weights of any size, its
     // elements share their errors, so that the gain scatters with the number of rows.
     if (deviation.Coarse()) {
@@ -218,8 +228,7 @@ class Attention final : public Op {
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    AttentionReferenceAt(std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals,
-                         inputs, indices, value, allowance, plan.accumulator);
+    AttentionReferenceAt(c, plan, inputs, indices, value, allowance);
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
@@ -233,10 +242,6 @@ class Attention final : public Op {
   }
 
  private:
-  static AttentionDeviation Deviation(const Case& c, const Plan& plan) {
-    return MakeAttentionDeviation(std::get<AttentionProblem>(c.problem), c.dtype, plan);
-  }
-
   // Pairs of query and key that causality leaves; a random mask spares a kernel
   // no work.
   static double VisiblePairs(const AttentionProblem& p) {

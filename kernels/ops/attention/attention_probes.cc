@@ -31,6 +31,13 @@ double ScoreScale(const AttentionProblem& p, DType input) {
   return p.Scale(input) * KernelScalar(input, p.scale_q) * KernelScalar(input, p.scale_k);
 }
 
+// u_P
+double WeightRoundoff(const Case& c) {
+  const double of_input = Info(c.dtype).unit_roundoff;
+  if (c.intermediate_dtype == DType::kUnspecified) return of_input;
+  return std::max(of_input, Info(c.intermediate_dtype).unit_roundoff);
+}
+
 // The distance of scores beyond which exp falls to 0: exp(-104) is below half the smallest
 // subnormal of fp32, exp(-746) of fp64.
 double GapOf(DType input) { return input == DType::kF64 ? 760 : 110; }
@@ -42,16 +49,18 @@ struct Magnitudes {
 };
 
 // Nothing where the format holds none so large, or so small.
-std::optional<Magnitudes> MagnitudesFor(const AttentionProblem& p, DType input) {
-  const double scale = ScoreScale(p, input);
+std::optional<Magnitudes> MagnitudesFor(const Case& c) {
+  const DType input = c.dtype;
+  const double scale = ScoreScale(std::get<AttentionProblem>(c.problem), input);
   if (!(std::abs(scale) > 0)) return std::nullopt;
   const int exponent =
       static_cast<int>(std::ceil(std::log2(GapOf(input)) - std::log2(std::abs(scale))));
   // Products of codes stay well inside the accumulator's range.
   if (std::abs(exponent) > (input == DType::kF64 ? 1000 : 120)) return std::nullopt;
   int key = exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2);
-  // fp16 holds no such query: a kernel may read bf16 as fp16.
-  if (input == DType::kBF16 && std::abs(exponent) <= 40) key -= 20;
+  // fp16 holds no such query: a kernel may read bf16 as fp16, but if it declares that format.
+  const bool declared = c.intermediate_dtype == DType::kF16;
+  if (input == DType::kBF16 && std::abs(exponent) <= 40 && !declared) key -= 20;
   const int query = exponent - key;
   const FormatInfo& f = Info(input);
   for (const int e : {key, query}) {
@@ -65,45 +74,50 @@ KeyGroups GroupsOf(const AttentionProblem& p, bool single) {
 }
 
 // Why neither probe's data can be made.
-std::string WhyNoCodes(const AttentionProblem& p, DType input) {
+std::string WhyNoCodes(const Case& c) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
   constexpr std::int64_t kMostKeys = std::int64_t{1} << 32, kMostSharing = std::int64_t{1} << 20;
   if (p.KvSeq() >= kMostKeys || p.heads / p.KvHeads() >= kMostSharing) {
     return "the shape is beyond what its data can say";
   }
-  if (!MagnitudesFor(p, input).has_value()) {
-    return Cat("no ", Name(input), " codes drive exp to 0 under a scale of ",
-               Shortest(ScoreScale(p, input)));
+  if (!MagnitudesFor(c).has_value()) {
+    return Cat("no ", Name(c.dtype), " codes drive exp to 0 under a scale of ",
+               Shortest(ScoreScale(p, c.dtype)));
   }
   return "";
 }
 
-std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
-  std::string why = WhyNoCodes(p, input);
+std::string WhyNotKeyGroups(const Case& c) {
+  std::string why = WhyNoCodes(c);
   if (!why.empty()) return why;
+  const auto& p = std::get<AttentionProblem>(c.problem);
   const std::int64_t groups = GroupsOf(p, /*single=*/false).groups();
   if (CodeWeight(groups, p.dim) > 0) return "";
   return Cat(groups, " groups of keys need as many codes, dim ", p.dim, " has ", MostCodes(p.dim));
 }
 
-std::string WhyNotSingleKeys(const AttentionProblem& p, DType input) {
-  std::string why = WhyNoCodes(p, input);
+std::string WhyNotSingleKeys(const Case& c) {
+  std::string why = WhyNoCodes(c);
   if (!why.empty()) return why;
+  const auto& p = std::get<AttentionProblem>(c.problem);
   if (p.dim < 2) return "a vector of one element has no room for a code";
-  const double largest = 3 * std::abs(MagnitudesFor(p, input)->query);
-  if (largest <= Info(input).max_finite) return "";
-  return Cat("no ", Name(input), " codes drive exp to 0 under a scale of ",
-             Shortest(ScoreScale(p, input)));
+  const double largest = 3 * std::abs(MagnitudesFor(c)->query);
+  if (largest <= Info(c.dtype).max_finite) return "";
+  return Cat("no ", Name(c.dtype), " codes drive exp to 0 under a scale of ",
+             Shortest(ScoreScale(p, c.dtype)));
 }
 
 // MeanDeviation of the probe's scores; 0 where rounding to the output leaves none of it,
 // for formats of at least 8 bits hold these means, which are whole 16ths up to 8.
-double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
-  const std::optional<Magnitudes> magnitudes = MagnitudesFor(p, input);
+double GroupDeviation(const Case& c) {
+  const std::optional<Magnitudes> magnitudes = MagnitudesFor(c);
   if (!magnitudes.has_value()) return 0;
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const DType input = c.dtype, output = OutputType(c);
   const double score = CodeWeight(GroupsOf(p, /*single=*/false).groups(), p.dim) *
                        magnitudes->query * magnitudes->key * ScoreScale(p, input);
   const double deviation =
-      MeanDeviation(ArithmeticOf(input).u, Info(input).unit_roundoff, score, kLargestGroup);
+      MeanDeviation(ArithmeticOf(input).u, WeightRoundoff(c), score, kLargestGroup);
   const bool holds_means = Info(output).machine_epsilon <= 0x1p-7;
   return holds_means && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
@@ -152,6 +166,11 @@ KernelProbe FarFrom0(const Case& c, const AttentionProblem& p, bool above) {
                         Shortest(scale));
     return probe;
   }
+  if (c.intermediate_dtype != DType::kUnspecified) {
+    probe.skipped = Cat("scores of thousands, rounded to ", Name(c.intermediate_dtype),
+                        ", leave no order of the keys");
+    return probe;
+  }
   // If the right key's V is 0, the bound of an element is next to 0, and any other key's V shows.
   const Pattern key{PatternKind::kIntegers, least, most}, value{PatternKind::kSparse, 0.5, 1};
   probe.data = ProbeCase(c, p,
@@ -161,8 +180,8 @@ KernelProbe FarFrom0(const Case& c, const AttentionProblem& p, bool above) {
   return probe;
 }
 
-// Scores fall from 0 in up to 64 even steps, and begin again. V is 1 in one column of each key, so
-// that weights of one size stand alone in an element.
+// Scores fall from 0 in up to 64 even steps, and begin again. V has one number in each key, 1 or
+// smaller than fp16 holds, so that weights of one size stand alone in an element.
 KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
   constexpr double kPeriod = 64;  // of row-vary
   constexpr double kLowest = 14;  // below 1e-6; a kernel may round Q or scores to 16 bits
@@ -181,16 +200,19 @@ KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
     return probe;
   }
   const Pattern key{PatternKind::kRowVary, 1, 0};
+  const double value = ReachesBeyondHalf(OutputType(c)) ? kBelowHalf : 1;
   probe.deviation = kRoundings;
-  probe.data =
-      ProbeCase(c, p, Cat(OneHot(std::copysign(query, -scale)), "/", ToString(key), "/", OneHot(1)),
-                /*exact=*/false);
+  probe.data = ProbeCase(
+      c, p, Cat(OneHot(std::copysign(query, -scale)), "/", ToString(key), "/", OneHot(value)),
+      /*exact=*/false);
   return probe;
 }
 
 // Whether P keeps its digits in small weights. It does not in fp16, and the bound allows for that
 // only in kernels that round P before they divide by l.
-bool HoldsSmallWeights(DType input) { return Info(input).min_normal <= 0x1p-100; }
+bool HoldsSmallWeights(const Case& c) {
+  return Info(c.dtype).min_normal <= 0x1p-100 && c.intermediate_dtype != DType::kF16;
+}
 
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
@@ -203,18 +225,18 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   const auto& p = std::get<AttentionProblem>(c.problem);
   std::vector<KernelProbe> probes = {FarFrom0(c, p, /*above=*/false),
                                      FarFrom0(c, p, /*above=*/true)};
-  if (HoldsSmallWeights(c.dtype)) probes.push_back(SmallWeights(c, p));
+  if (HoldsSmallWeights(c)) probes.push_back(SmallWeights(c, p));
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
   KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};
-  groups.deviation = GroupDeviation(exact, c.dtype, OutputType(c));
-  groups.skipped = WhyNotKeyGroups(exact, c.dtype);
+  groups.deviation = GroupDeviation(groups.data);
+  groups.skipped = WhyNotKeyGroups(groups.data);
   probes.push_back(std::move(groups));
   if (HasSignificandProbes(c.dtype)) {
     KernelProbe single{"exact-significand-v", ProbeCase(c, exact, "", /*exact=*/true)};
     single.data.significand = 2;
     single.deviation = SingleDeviation(c.dtype, OutputType(c));
-    single.skipped = WhyNotSingleKeys(exact, c.dtype);
+    single.skipped = WhyNotSingleKeys(single.data);
     probes.push_back(std::move(single));
   }
   if (!p.causal) return probes;
@@ -232,13 +254,16 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   return probes;
 }
 
-// Full significands, beyond what fp16 holds if the formats are.
+// Full significands, none 0. If the formats reach beyond fp16, so do they. In fp16 they are near
+// its smallest normal numbers, and remain normal if they are scaled.
 Pattern SingleKeyValues(const Case& c) {
-  Pattern values = kFullSignificands;
-  if (!ReachesBeyondHalf(c.dtype) || !ReachesBeyondHalf(OutputType(c))) return values;
-  values.a *= kBeyondHalf;
-  values.b *= kBeyondHalf;
-  return values;
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  // V may be converted to the format that the weights are declared to have.
+  const bool beyond = ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c)) &&
+                      c.intermediate_dtype != DType::kF16;
+  const double least = Info(DType::kF16).min_normal / std::clamp(std::abs(p.scale_v), 0.25, 1.0);
+  const double unit = beyond ? kBeyondHalf : least;
+  return {kFullSignificands.kind, unit * kFullSignificands.a, unit * kFullSignificands.b};
 }
 
 KeyGroups GroupsOf(const Case& c) {
@@ -248,7 +273,7 @@ KeyGroups GroupsOf(const Case& c) {
 void SetKeyGroups(const Case& c, Plan& plan) {
   const auto& problem = std::get<AttentionProblem>(c.problem);
   const bool single = c.significand >= 0;
-  const Magnitudes magnitudes = MagnitudesFor(problem, c.dtype).value_or(Magnitudes{1, 1});
+  const Magnitudes magnitudes = MagnitudesFor(c).value_or(Magnitudes{1, 1});
   plan.inputs[0].pattern = QueryCodes(magnitudes.query, problem.KvSeq(), problem.causal,
                                       problem.heads / problem.KvHeads(), single);
   plan.inputs[1].pattern = KeyCodes(magnitudes.key, single);
@@ -329,7 +354,7 @@ std::optional<FirstRowRule> FirstRowRuleOf(const Case& c, const Plan& plan, DTyp
   }
   rule.score_scale = std::abs(ScoreScale(p, c.dtype));
   rule.u = ArithmeticOf(c.dtype).u;
-  rule.input_roundoff = Info(c.dtype).unit_roundoff;
+  rule.input_roundoff = WeightRoundoff(c);
   rule.sum_roundings = 2.0 * static_cast<double>(p.dim + 2);
   rule.min_normal = Info(output).min_normal;
   rule.flushes = plan.flushes_subnormals;

@@ -28,8 +28,9 @@ namespace assay {
 // far-below-0: all scores are so far below 0 that exp of them is 0, and so far apart that a hidden
 // key takes all the weight if a mask only subtracts 10,000 from its score. Judged by the bound.
 //
-// small-weights: weights fall from 1 to 1e-18 or less, and each size shows in elements of its own.
-// A weight that a kernel drops or changes by more than a sixteenth fails.
+// small-weights: weights fall from 1 to about 1e-6, and each size shows in elements of its own,
+// times a V that is smaller than fp16 holds. A weight that a kernel drops fails, and so does one
+// that it changes by more than an eighth.
 //
 // The probes, and the identity that the last causal rows see what rows without causality
 // do.

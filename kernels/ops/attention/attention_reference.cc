@@ -80,42 +80,48 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
 
 }  // namespace
 
-AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
-                                  bool flushes_subnormals, const Accumulator& accumulator) {
+AttentionBound MakeAttentionBound(const Case& c, const Plan& plan) {
+  const auto& problem = std::get<AttentionProblem>(c.problem);
+  const DType input = c.dtype;
   const Arithmetic arithmetic = ArithmeticOf(input);
-  const FormatInfo& p = Info(input);
   AttentionBound bound;
   bound.u = arithmetic.u;
   bound.times = arithmetic.times;
-  bound.accumulator = AccumulatorOf(input, accumulator);
+  bound.accumulator = AccumulatorOf(input, plan.accumulator);
   bound.dim_factor = ProbableFactor(problem.dim, bound.accumulator);
-  bound.p_roundoff = p.unit_roundoff;
-  bound.p_flush = std::max(0.5 * p.min_subnormal, arithmetic.min_normal);
+  bound.p_flush = arithmetic.min_normal;
+  for (const DType held : {input, c.intermediate_dtype}) {
+    if (held == DType::kUnspecified) continue;
+    bound.p_roundoff = std::max(bound.p_roundoff, Info(held).unit_roundoff);
+    bound.p_flush = std::max(bound.p_flush, 0.5 * Info(held).min_subnormal);
+  }
   // Scores lose as little, which is nothing beside their exponential's own roundoff.
-  if (flushes_subnormals) {
+  if (plan.flushes_subnormals) {
     bound.flush = static_cast<double>(problem.KvSeq()) * arithmetic.min_normal;
   }
   bound.scale = problem.Scale(input) * KernelScalar(input, problem.scale_q) *
                 KernelScalar(input, problem.scale_k);
   bound.value_scale = KernelScalar(input, problem.scale_v);
   const auto scaled = [&](double s) { return s != 1.0 ? bound.u : 0.0; };
-  bound.score_error = scaled(problem.scale_q) + scaled(problem.scale_k);
+  bound.score_error =
+      scaled(problem.scale_q) + scaled(problem.scale_k) + plan.intermediate_roundoff;
   bound.value_error = scaled(problem.scale_v);
   return bound;
 }
 
-AttentionDeviation MakeAttentionDeviation(const AttentionProblem& problem, DType input,
-                                          const Plan& plan) {
-  const AttentionBound bound =
-      MakeAttentionBound(problem, input, plan.flushes_subnormals, plan.accumulator);
-  const bool narrow = Info(input).storage_bits < 16;
+AttentionDeviation MakeAttentionDeviation(const Case& c, const Plan& plan) {
+  const AttentionBound bound = MakeAttentionBound(c, plan);
+  const double declared = plan.intermediate_roundoff / bound.u;
+  // Below the range of a format that is declared, or of an 8-bit one, many weights are lost alike.
+  const bool narrow = Info(c.dtype).storage_bits < 16 || declared > 0;
   return {bound.u,
           bound.p_roundoff,
           bound.value_scale,
           bound.value_error,
-          static_cast<double>(problem.dim),
+          static_cast<double>(std::get<AttentionProblem>(c.problem).dim),
           OutputStepsOf(plan.output.dtype),
-          narrow ? bound.p_flush : 0.0};
+          narrow ? bound.p_flush : 0.0,
+          declared * declared};
 }
 
 double AttentionProvenFactor(const AttentionProblem& problem, DType input,
@@ -127,12 +133,12 @@ double AttentionProvenFactor(const AttentionProblem& problem, DType input,
   return std::max(ProvenOverProbable(problem.dim, a), 1.0 + 2 * growth / least);
 }
 
-void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-                          const HostInputs& inputs, std::span<const std::int64_t> indices,
-                          double* value, double* allowance, const Accumulator& accumulator) {
+void AttentionReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                          std::span<const std::int64_t> indices, double* value, double* allowance) {
+  const auto& problem = std::get<AttentionProblem>(c.problem);
   const std::int64_t dim = problem.dim, keys = problem.KvSeq();
   const std::int64_t kv_heads = problem.KvHeads();
-  const AttentionBound bound = MakeAttentionBound(problem, input, flushes_subnormals, accumulator);
+  const AttentionBound bound = MakeAttentionBound(c, plan);
   const std::size_t width = static_cast<std::size_t>(dim);
   std::vector<double> q(width), row_value(width), row_allowance(width);
   std::vector<double> mask(static_cast<std::size_t>(problem.masked() ? keys : 0));

@@ -18,6 +18,10 @@
 // e5m2 as its inputs are, and w those that do not scale P into their range. Counted twice for fp64,
 // and 0 where r is not finite.
 //
+// A kernel that declares a format of roundoff u_i for its intermediate results may round the scaled
+// Q, the scaled K and the score to it: 3·u_i·(|q|·|k|)·scale is added to δ_j. Its P may be in that
+// format as well, so u_P and w are the larger of both formats'.
+//
 // A query without a visible key gives 0 or NaN, as the problem says. An infinite
 // or NaN score makes its row NaN, as IEEE arithmetic has it (inf − inf).
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_H_
@@ -31,6 +35,7 @@
 #include "kernels/ops/attention/attention_bound.h"
 #include "kernels/ops/attention/attention_deviation.h"
 #include "kernels/ops/attention/problem.h"
+#include "kernels/ops/case.h"
 #include "kernels/ops/plan.h"
 
 namespace assay {
@@ -41,11 +46,9 @@ inline std::int64_t VisibleKeys(const AttentionProblem& p, std::int64_t query) {
   return std::clamp<std::int64_t>(query + 1 + p.KvSeq() - p.seq, 0, p.KvSeq());
 }
 
-AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
-                                  bool flushes_subnormals, const Accumulator& accumulator = {});
-
-AttentionDeviation MakeAttentionDeviation(const AttentionProblem& problem, DType input,
-                                          const Plan& plan);
+// Of an attention's case.
+AttentionBound MakeAttentionBound(const Case& c, const Plan& plan);
+AttentionDeviation MakeAttentionDeviation(const Case& c, const Plan& plan);
 
 // κ, an upper bound of proven over probabilistic E. The proven E has γ_(n+8) and γ_(dim+8)
 // in the place of c_n and c_d, and nothing else: u_P, w, 8·u and the terms of s are
@@ -70,9 +73,8 @@ double AttentionProvenFactor(const AttentionProblem& problem, DType input,
                              const Accumulator& accumulator = {});
 
 // r and E of some output elements, by plain loops; `indices` sorted.
-void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-                          const HostInputs& inputs, std::span<const std::int64_t> indices,
-                          double* value, double* allowance, const Accumulator& accumulator = {});
+void AttentionReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                          std::span<const std::int64_t> indices, double* value, double* allowance);
 
 }  // namespace assay
 

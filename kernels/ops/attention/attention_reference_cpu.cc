@@ -35,20 +35,19 @@ static_assert(kMostBlockQueries % kDirectRows == 0);
 
 class Runner {
  public:
-  Runner(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-         std::span<const TensorView> inputs, double* value, double* allowance,
-         const Accumulator& accumulator, const AttentionSpread& spread)
-      : problem_(problem),
+  Runner(const Case& c, const Plan& plan, std::span<const TensorView> inputs, double* value,
+         double* allowance, const AttentionSpread& spread)
+      : problem_(std::get<AttentionProblem>(c.problem)),
         spread_(spread),
-        input_(input),
+        input_(c.dtype),
         inputs_(inputs),
         value_(value),
         allowance_(allowance),
-        bound_(MakeAttentionBound(problem, input, flushes_subnormals, accumulator)) {
+        bound_(MakeAttentionBound(c, plan)) {
     // P and W of a block take 16 bytes a pair: fewer queries where keys are many.
     constexpr std::int64_t kManyKeys = 4096;
-    queries_ = problem.KvSeq() > kManyKeys ? kMostBlockQueries / 2 : kMostBlockQueries;
-    blocks_ = (problem.seq + queries_ - 1) / queries_;
+    queries_ = problem_.KvSeq() > kManyKeys ? kMostBlockQueries / 2 : kMostBlockQueries;
+    blocks_ = (problem_.seq + queries_ - 1) / queries_;
     FindNonFiniteValues();
     if (spread_.deviation != nullptr) SumSquares();
   }
@@ -309,11 +308,9 @@ class Runner {
 
 }  // namespace
 
-double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-                             std::span<const TensorView> inputs, double* value, double* allowance,
-                             const Accumulator& accumulator, const AttentionSpread& spread) {
-  return Runner(problem, input, flushes_subnormals, inputs, value, allowance, accumulator, spread)
-      .Run();
+double AttentionReferenceCpu(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             double* value, double* allowance, const AttentionSpread& spread) {
+  return Runner(c, plan, inputs, value, allowance, spread).Run();
 }
 
 }  // namespace assay

@@ -5,9 +5,9 @@
 
 #include <span>
 
-#include "kernels/numerics/bound.h"
 #include "kernels/ops/attention/attention_deviation.h"
-#include "kernels/ops/attention/problem.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
@@ -21,10 +21,8 @@ struct AttentionSpread {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, heads, seq, dim]. Returns the largest |score| of a visible pair.
-double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-                             std::span<const TensorView> inputs, double* value, double* allowance,
-                             const Accumulator& accumulator = {},
-                             const AttentionSpread& spread = {});
+double AttentionReferenceCpu(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                             double* value, double* allowance, const AttentionSpread& spread = {});
 
 }  // namespace assay
 

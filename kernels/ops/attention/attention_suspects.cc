@@ -1,9 +1,11 @@
 // What is usually wrong with an attention kernel.
 #include <algorithm>
+#include <numbers>
 #include <string_view>
 #include <utility>
 #include <variant>
 
+#include "kernels/numerics/convert.h"
 #include "kernels/ops/attention/attention_suspects.h"
 #include "kernels/ops/case.h"
 #include "kernels/text/cat.h"
@@ -115,6 +117,25 @@ std::vector<Suspect> AttentionSuspects(const Scene& scene) {
     if (other == scale) continue;
     altered([other = other](AttentionProblem& a) { a.scale = other; }, what,
             "look at where the scores are multiplied by the scale: once, before the softmax");
+  }
+  if (Info(scene.c.dtype).storage_bits == 16) {
+    const std::string_view format = Name(scene.c.dtype);
+    for (const auto& [factor, what] :
+         {std::pair{scale, "the scale"}, std::pair{scale * std::numbers::log2e, "scale·log2(e)"}}) {
+      altered([](AttentionProblem&) {}, Cat("Q times ", what, " is rounded to ", format),
+              Cat("multiply the scores in fp32; or, if it is meant so, declare it: "
+                  "--intermediate-dtype ",
+                  format),
+              [&scene, factor = factor](std::string_view name, std::int64_t begin,
+                                        std::int64_t count, double* out) {
+                if (name != "q") return false;
+                scene.inputs.Read(0, begin, count, out);
+                std::transform(out, out + count, out, [&](double q) {
+                  return Quantise(q * factor, scene.c.dtype) / factor;
+                });
+                return true;
+              });
+    }
   }
   const std::pair<double AttentionProblem::*, std::string_view> scales[] = {
       {&AttentionProblem::scale_q, "Q"},

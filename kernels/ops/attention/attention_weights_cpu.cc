@@ -63,10 +63,10 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
                  block.max_abs_score + i);
     }
   }
-  const double products = spread == nullptr ? 0 : (spread->model.score_terms + 1) / 6;
-  const V of_scores = hn::Set(d, 4 + 2 * products);
+  const double of_squares = spread == nullptr ? 0 : spread->model.OfSquares();
+  const V of_scores = hn::Set(d, spread == nullptr ? 0 : spread->model.OfScores());
   for (std::int64_t key = 0; key < block.keys; ++key) {
-    const V key_squares = hn::Set(d, spread == nullptr ? 0 : products * spread->key_squares[key]);
+    const V key_squares = hn::Set(d, spread == nullptr ? 0 : of_squares * spread->key_squares[key]);
     for (std::int64_t i = 0; i < ld; i += lanes) {
       const auto in = sees(key, i);
       double* at = block.score + key * ld + i;

@@ -23,8 +23,7 @@ FastResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
   const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
   FastResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1), 0};
   fast.max_abs_score =
-      AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals,
-                            tensors.views(), fast.value.data(), fast.allowance.data());
+      AttentionReferenceCpu(c, plan, tensors.views(), fast.value.data(), fast.allowance.data());
   return fast;
 }
 
@@ -332,8 +331,7 @@ Directed DirectionOf(const AttentionProblem& p, double p_roundoff) {
   spread.model.p_roundoff = p_roundoff;
   spread.deviation = deviation.data();
   spread.direction = out.direction.data();
-  AttentionReferenceCpu(p, c.dtype, plan.flushes_subnormals, tensors.views(), out.value.data(),
-                        allowance.data(), plan.accumulator, spread);
+  AttentionReferenceCpu(c, plan, tensors.views(), out.value.data(), allowance.data(), spread);
   return out;
 }
 

@@ -135,6 +135,12 @@ TEST(CaseCheck, IntermediatesOfTheCallersOwnAreNoCoarserThanItsFormats) {
     ASSERT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
     EXPECT_THAT(Check(c)[0].message, HasSubstr("the coarser one of bf16 and bf16, got "));
   }
+  c.problem = AttentionProblem{.heads = 1, .seq = 4, .dim = 8};
+  c.intermediate_dtype = DType::kF16;
+  EXPECT_THAT(BadFields(c), IsEmpty()) << "weights in fp16";
+  c.dtype = c.intermediate_dtype = DType::kE4M3FN;
+  ASSERT_THAT(BadFields(c), ElementsAre("intermediate_dtype"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("16 bits or more for attention"));
   c = Gemm();
   c.provider = "external";
   c.intermediate_dtype = DType::kBF16;

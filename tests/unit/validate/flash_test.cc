@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kTile = 32;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// What a kernel does wrong. The defaults are right.
+// What a kernel does wrong, or by a design that it must declare. The defaults are right.
 struct Defect {
   float last_key = 1;       // what the weight of each query's last key is multiplied by
   float hidden = -kInf;     // what is added to scores that causality or the mask hides
@@ -35,6 +35,10 @@ struct Defect {
   bool knows_none = true;   // false: so do queries without one
   float most_score = kInf;  // scores are clamped to it
   DType read_through = DType::kF64;
+  float least_value = 0;             // elements of V nearer to 0 are taken for 0
+  DType scaled_query = DType::kF64;  // what Q times scale and log2(e) is rounded to; fp64: not so
+  DType score = DType::kF64;
+  DType weight = DType::kUnspecified;  // the input's
 };
 
 class FlashKernel : public Kernel {
@@ -47,7 +51,8 @@ class FlashKernel : public Kernel {
     for (std::size_t t = 0; t < 3; ++t) {
       for (std::int64_t i = 0; i < inputs[t].count(); ++i) {
         const double x = LoadDouble(in_, inputs[t].data, i);
-        in[t].push_back(static_cast<float>(Quantise(x, defect_.read_through)));
+        const bool lost = t == 2 && std::abs(x) < static_cast<double>(defect_.least_value);
+        in[t].push_back(lost ? 0.0f : static_cast<float>(Quantise(x, defect_.read_through)));
       }
     }
     mask_ = problem_.masked() ? inputs[3].as<std::int8_t>() : nullptr;
@@ -63,7 +68,14 @@ class FlashKernel : public Kernel {
     const std::int64_t dim = problem_.dim, keys = problem_.KvSeq();
     const std::int64_t head = row / problem_.seq, query = row % problem_.seq;
     const std::int64_t seen = problem_.causal ? query + 1 + keys - problem_.seq : keys;
-    const float scale = static_cast<float>(problem_.Scale(in_)), factor = scale * 1.44269504f;
+    const float scale = static_cast<float>(problem_.Scale(in_));
+    const bool scales_query = defect_.scaled_query != DType::kF64;
+    const float of_query = scales_query ? scale * 1.44269504f : 1.0f;
+    const float factor = scales_query ? 1.0f : scale * 1.44269504f;
+    const DType weight_format = defect_.weight == DType::kUnspecified ? in_ : defect_.weight;
+    const auto rounded = [](float x, DType format) {
+      return static_cast<float>(Quantise(static_cast<double>(x), format));
+    };
     float m = defect_.first_max / scale, l = 0;
     std::vector<float> o(static_cast<std::size_t>(dim), 0.0f);
     for (std::int64_t first = 0; first < keys; first += kTile) {
@@ -72,8 +84,10 @@ class FlashKernel : public Kernel {
       for (std::int64_t j = 0; j < count; ++j) {
         s[j] = 0;
         for (std::int64_t d = 0; d < dim; ++d) {
-          s[j] = std::fma(q[row * dim + d], k[(head * keys + first + j) * dim + d], s[j]);
+          const float scaled = rounded(q[row * dim + d] * of_query, defect_.scaled_query);
+          s[j] = std::fma(scaled, k[(head * keys + first + j) * dim + d], s[j]);
         }
+        s[j] = rounded(s[j], defect_.score);
         const bool hidden = first + j >= seen || (mask_ && mask_[query * keys + first + j] == 0);
         s[j] = std::min(s[j], defect_.most_score / scale);
         if (hidden) s[j] += defect_.hidden / scale;
@@ -90,7 +104,7 @@ class FlashKernel : public Kernel {
         if (p < defect_.least_weight) p = 0;
         l += p;
         // As the second product takes it.
-        const auto weight = static_cast<float>(Quantise(static_cast<double>(p), in_));
+        const float weight = rounded(p, weight_format);
         for (std::int64_t d = 0; d < dim; ++d) {
           float& sum = o[static_cast<std::size_t>(d)];
           sum = std::fma(weight, v[(head * keys + first + j) * dim + d], sum);
@@ -219,6 +233,8 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
       all.push_back({"far-above-0", {.most_score = most}, t, false});
       all.push_back({"far-above-0", {.most_score = most}, t});
     }
+    const char* probe = t == DType::kF16 ? "exact-significand-v" : "small-weights";
+    all.push_back({probe, {.least_value = 1e-4f}, t, false});
     all.push_back({"key-groups", {.knows_none = false}, t, false, true});
     all.push_back({"key-groups", {.knows_empty = false}, t, false, true});
     all.push_back({"key-groups", {.knows_empty = false}, t, true, true});
@@ -246,6 +262,56 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
     if (!right.insert(DefaultName(c)).second) continue;
     EXPECT_EQ(RunFlash(c).verdict, Verdict::kPassed);
   }
+}
+
+// Scores of tens, whose rounding to 16 bits changes weights by more than those 16 bits round by.
+Case LargeScores(DType dtype, bool causal) {
+  Case c;
+  c.problem = AttentionProblem{.heads = 1, .seq = 130, .dim = 64, .causal = causal, .scale = 0.2};
+  c.dtype = dtype;
+  c.pattern = "normal:1.5";
+  return c;
+}
+
+TEST(Flash, ScoresThatAreRoundedPassIfThatIsDeclared) {
+  for (const DType t : {DType::kBF16, DType::kF16}) {
+    for (const bool causal : {false, true}) {
+      for (const Defect& design :
+           {Defect{.scaled_query = t}, Defect{.score = t}, Defect{.scaled_query = t, .score = t}}) {
+        if (causal && design.score != t) continue;
+        Case c = LargeScores(t, causal);
+        SCOPED_TRACE(DefaultName(c));
+        EXPECT_EQ(RunFlash(c, design).verdict, Verdict::kFailed);
+        c.intermediate_dtype = t;
+        for (const char* pattern : {"normal:1.5", "normal", "uniform:-1:3", "normal:3"}) {
+          c.pattern = pattern;
+          const CaseOutcome outcome = RunFlash(c, design);
+          EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+        }
+        // What is declared is no excuse for another defect.
+        Defect wrong = design;
+        wrong.last_key = 0.5;
+        EXPECT_EQ(RunFlash(c, wrong).verdict, Verdict::kFailed);
+      }
+    }
+  }
+}
+
+TEST(Flash, WeightsInFp16OfBf16PassIfThatIsDeclared) {
+  Case c = LargeScores(DType::kBF16, false);
+  std::get<AttentionProblem>(c.problem).seq = 1000;  // many weights far below 1
+  c.intermediate_dtype = DType::kF16;
+  for (const DType query : {DType::kF64, DType::kF16}) {
+    const CaseOutcome outcome = RunFlash(c, {.scaled_query = query, .weight = DType::kF16});
+    EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+  }
+}
+
+TEST(Flash, TheDiagnosisOfARoundedQueryNamesTheDeclaration) {
+  const Case c = LargeScores(DType::kBF16, false);
+  const CaseOutcome outcome = RunFlash(c, {.scaled_query = DType::kBF16});
+  EXPECT_THAT(outcome.reads_as, testing::HasSubstr("Q times scale"));
+  EXPECT_THAT(outcome.next_step, testing::HasSubstr("--intermediate-dtype bf16"));
 }
 
 // Sums exponentials tile by tile, and takes them again under the last maximum.
