@@ -93,8 +93,6 @@ class Prober {
         Skip(outcome, probes[i].skipped);
       } else if (!IsOurs() && !OnlyShapesDiffer(s_.op, s_.c, probes[i].data)) {
         Skip(outcome, "it changes a field of the problem, which a kernel may be made for");
-      } else if (probes[i].data.significand >= 0 && !probes[i].data.exact && Transforms(s_.plan)) {
-        Skip(outcome, "a declared transform errs by a part of other elements, too");
       } else {
         Try(probes[i], outcome);
       }
@@ -273,9 +271,9 @@ class Prober {
     request.rtol = rounding.u + (1 + rounding.u) * deviation;
   }
 
-  // Widens the request by what a transform of the operands may leave of an exact result. Its errors
-  // are relative to the neighbours, too, of which `largest` is the largest. Returns false if there
-  // is nothing to allow.
+  // Widens the request by what a transform of the operands may leave of an exact result, or of one
+  // product. Its errors are relative to the neighbours, too, of which `largest` is the largest.
+  // Returns false if there is nothing to allow.
   bool AllowTransform(const Case& probe, const Plan& plan, double largest,
                       CompareRequest& request) const {
     const bool divides = s_.op.traits().transforms_divide;
@@ -324,7 +322,8 @@ class Prober {
     request.gate = Gate::kBound;
     if (!request.exact && deviation > 0) Allow(deviation, plan, request);
     absl::StatusOr<CompareResult> compared = device_.Compare(request);
-    if (compared.ok() && request.exact && compared->mismatches > 0 &&
+    const bool transformed = Transforms(plan) && probe.data.significand >= 0;
+    if (compared.ok() && (request.exact || transformed) && compared->mismatches > 0 &&
         AllowTransform(probe.data, plan, compared->max_abs_expected, request)) {
       compared = device_.Compare(request);
     }

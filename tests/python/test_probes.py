@@ -31,10 +31,38 @@ def silu_of_complement(x, y):
         return x * (1 - e / (1 + e)) * y
 
 
-def softmax_from_minus_10_000(x):
-    with np.errstate(all="ignore"):
-        e = np.exp(x - np.maximum(x.max(-1, keepdims=True), F(-1e4)))
-        return e / e.sum(-1, keepdims=True)
+def softmax_from(begin):
+    def softmax(x):
+        with np.errstate(all="ignore"):
+            e = np.exp(x - np.maximum(x.max(-1, keepdims=True), F(begin)))
+            return e / e.sum(-1, keepdims=True)
+    return softmax
+
+
+def without_small(x):
+    """Numbers below 1e-4 are taken for 0."""
+    return np.where(np.abs(x) < x.dtype.type(1e-4), x.dtype.type(0), x)
+
+
+def norm_of_limited(x, *, eps):
+    x = np.clip(x, -10000, 10000)
+    x = x - x.mean(-1, keepdims=True)
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(eps))
+
+
+def rms_norm_of_limited(x, *, eps):
+    x = np.clip(x, -10000, 10000)
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(eps))
+
+
+def silu_without_small_factors(x, y):
+    with np.errstate(over="ignore"):
+        return (x.astype(F) / (1 + np.exp(-x.astype(F))) * without_small(y)).astype(x.dtype)
+
+
+def sum_without_small(a, b):
+    with np.errstate(over="ignore"):
+        return without_small(a) + b
 
 
 def softmax_with_eps(x):
@@ -81,6 +109,30 @@ def rms_norm_of_half_squares(x, *, eps):
     return (x.astype(F) / np.sqrt(squares.mean(-1, keepdims=True) + F(eps))).astype(H)
 
 
+def clipped(x):
+    return np.clip(x, F(-65504), F(65504))
+
+
+def product_of_two_parts(a, b):
+    """bf16x3: each factor is two parts in bf16, and the product of the low parts is left out."""
+    def parts(x):
+        high = ((x.view("u4") + 0x8000) & 0xffff0000).view(F)
+        low = x - high
+        return high, ((low.view("u4") + 0x8000) & 0xffff0000).view(F)
+    (ah, al), (bh, bl) = parts(a), parts(b)
+    return ah @ bh + (ah @ bl + al @ bh)
+
+
+def silu_of_clipped_factors(a, b):
+    with np.errstate(over="ignore"):
+        a = a.astype(F)
+        return (a / (1 + np.exp(-a)) * np.clip(b.astype(F), -1000, 1000)).astype(b.dtype)
+
+
+def conv(x, w):
+    return planted_functions.conv(x, w, padding=[1], stride=[1])
+
+
 def product_of_saturated_sums(a, b):
     """Sums are held in 16 bits."""
     total = np.zeros((a.shape[0], b.shape[1]), np.int32)
@@ -101,6 +153,8 @@ def probabilities(a, w, scale, *, last=0, padding=0, begin=-np.inf, left_out=Non
         return (e / total).astype(a.dtype)
 
 
+IMAGES = planted_functions.IMAGES
+
 UNSEEN = [
     ("GELU, NaN far below 0", gelu_of_quotient, "elementwise", "fp32",
      {"kind": "gelu_tanh", "shapes": {"rows": 24, "cols": 200}}, "saturated-below"),
@@ -116,20 +170,49 @@ UNSEEN = [
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "each-element"),
     ("maximum that begins at -1e30", lambda x: np.maximum(x.max(-1), F(-1e30)), "reduce", "fp32",
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "far-below-0"),
-    ("sum of clipped values", lambda x: np.clip(x, -100, 100).sum(-1), "reduce", "fp32",
+    ("sum of clipped values", lambda x: np.clip(x, -1e9, 1e9).sum(-1), "reduce", "fp32",
+     {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-signs"),
+    ("sum without small values", lambda x: without_small(x).sum(-1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-significand"),
+    ("maximum that begins at -55000, fp16", lambda x: np.maximum(x.max(-1), H(-55000)), "reduce", "fp16",
+     {"kind": "max", "shapes": {"extents": [4, 1000]}}, "far-below-0"),
+    ("maximum up to 1e9", lambda x: np.minimum(x, F(1e9)).max(-1), "reduce", "fp32",
+     {"kind": "max", "shapes": {"extents": [4, 1000]}}, "close-integers"),
+    ("argmax of values up to 1e9", lambda x: np.minimum(x, F(1e9)).argmax(-1).astype(np.int32), "reduce", "fp32",
+     {"kind": "argmax", "shapes": {"extents": [4, 1000]}}, "close-integers"),
+    ("argmax without small values", lambda x: without_small(x).argmax(-1).astype(np.int32), "reduce", "fp16",
+     {"kind": "argmax", "shapes": {"extents": [4, 1000]}}, "each-element"),
+    ("norm of limited values", norm_of_limited, "layer_norm", "fp32", {"shapes": {"rows": 4, "cols": 8192}}, "large"),
+    ("RMS norm of limited values", rms_norm_of_limited, "layer_norm", "fp32",
+     {"rms": True, "shapes": {"rows": 4, "cols": 1000}}, "large"),
+    ("silu without small factors", silu_without_small_factors, "elementwise", "fp32",
+     {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "saturated"),
+    ("silu without small factors, fp16", silu_without_small_factors, "elementwise", "fp16",
+     {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "saturated"),
+    ("addition without small values, fp16", sum_without_small, "elementwise", "fp16",
+     {"kind": "add", "shapes": {"rows": 4, "cols": 20}}, "small"),
     ("addition that saturates", lambda a, b: np.clip(a.astype(F) + b, -65504, 65504).astype(H), "elementwise", "fp16",
      {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "large"),
     ("silu without small numbers", silu_near_0, "elementwise", "fp32",
      {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "small"),
+    ("silu of clipped factors", silu_of_clipped_factors, "elementwise", "fp32",
+     {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "small"),
+    ("silu of clipped factors, fp16", silu_of_clipped_factors, "elementwise", "fp16",
+     {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "small"),
+    ("GELU up to 1e4, fp16", lambda x: planted_functions.gelu_tanh(np.minimum(x.astype(F), F(1e4))).astype(H),
+     "elementwise", "fp16", {"kind": "gelu_tanh", "shapes": {"rows": 24, "cols": 200}}, "saturated"),
     ("GELU that saturates", gelu_that_saturates, "elementwise", "fp32",
      {"kind": "gelu_tanh", "shapes": {"rows": 24, "cols": 200}}, "saturated"),
     ("addition in fp16", sum_without_the_smallest, "elementwise", "fp32",
      {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "small"),
-    ("softmax whose maximum begins at -1e4", softmax_from_minus_10_000, "softmax", "fp32",
-     {"shapes": {"rows": 4, "cols": 300}}, "rows-apart"),
-    ("softmax whose maximum begins at -1e4, one row", softmax_from_minus_10_000, "softmax", "fp32",
-     {"shapes": {"rows": 1, "cols": 300}}, "rows-apart"),
+    ("softmax whose maximum begins at -1e4", softmax_from(-1e4), "softmax", "fp32",
+     {"shapes": {"rows": 4, "cols": 300}}, "each-column"),
+    ("softmax whose maximum begins at -1e4, one row", softmax_from(-1e4), "softmax", "fp32",
+     {"shapes": {"rows": 1, "cols": 300}}, "each-column"),
+    ("softmax whose maximum begins at -1e9", softmax_from(-1e9), "softmax", "fp32",
+     {"shapes": {"rows": 4, "cols": 300}}, "each-column"),
+    ("softmax whose maximum begins at -1e9, one row", softmax_from(-1e9), "softmax", "fp32",
+     {"shapes": {"rows": 1, "cols": 300}}, "each-column"),
     ("softmax with an eps", softmax_with_eps, "softmax", "fp32", {"shapes": {"rows": 4, "cols": 300}}, "falling"),
     ("softmax whose maximum is limited", softmax_of_limited_maximum, "softmax", "fp32",
      {"shapes": {"rows": 4, "cols": 300}}, "last-column"),
@@ -138,15 +221,33 @@ UNSEEN = [
     ("sum of values in tf32", lambda x: planted_functions.cut_to_10_bits(x).sum(-1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [16, 4096]}}, "exact-significand"),
     ("squares in fp16", rms_norm_of_half_squares, "layer_norm", "fp16",
-     {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "last-column"),
+     {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "large"),
     ("ReLU in place of GELU after a long sum", lambda a, b: np.maximum(a @ b, 0), "gemm", "fp32",
      {"activation": "gelu", "shapes": {"m": 16, "n": 24, "k": 8192}}, "significand-a"),
     ("product that fp16 clips", lambda a, b: np.clip(a @ b, -65504, 65504).astype(F), "gemm", "fp32",
      {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-b"),
+    ("product of clipped factors", lambda a, b: clipped(a) @ b, "gemm", "fp32",
+     {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-b"),
+    ("product without small factors", lambda a, b: without_small(a) @ b, "gemm", "fp32",
+     {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-a"),
+    ("product whose small results are lost", lambda a, b: without_small(a @ b), "gemm", "fp32",
+     {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-a"),
+    ("declared transform of clipped factors", lambda a, b: F(0.3) * (clipped(a) @ b), "gemm", "fp32",
+     {"alpha": 0.3, "operand_roundoff": 2**-16, "shapes": {"m": 16, "n": 24, "k": 300}}, "significand-b"),
+    ("addend whose factor is 0 in fp16", lambda a, b, c: (a.astype(F) @ b.astype(F)).astype(H), "gemm", "fp16",
+     {"beta": 1e-6, "shapes": {"m": 16, "n": 24, "k": 300}}, "significand-b"),
+    ("convolution that fp16 clips", lambda x, w: clipped(conv(x, w)), "conv", "fp32", IMAGES, "exact-significand-x"),
+    ("convolution of clipped images", lambda x, w: conv(clipped(x), w), "conv", "fp32", IMAGES, "exact-significand-w"),
+    ("convolution without small pixels", lambda x, w: conv(without_small(x), w), "conv", "fp32", IMAGES,
+     "exact-significand-x"),
+    ("convolution without small weights", lambda x, w: conv(x, without_small(w)), "conv", "fp32", IMAGES,
+     "exact-significand-w"),
     ("sum without the last column", lambda a, w, scale: probabilities(a, w, scale, last=1), "dequant_softmax", "fp16",
      {"shapes": {"m": 1, "n": 4096, "k": 256}}, "last-column"),
     ("maximum that begins at -1e3", lambda a, w, scale: probabilities(a, w, scale, begin=-1e3), "dequant_softmax",
      "fp16", {"shapes": {"m": 4, "n": 300, "k": 2048}}, "far-below-0"),
+    ("maximum that begins at -1e9", lambda a, w, scale: probabilities(a, w, scale, begin=-1e9), "dequant_softmax",
+     "fp32", {"shapes": {"m": 4, "n": 300, "k": 2048}}, "far-below-0"),
     ("maximum without one column", lambda a, w, scale: probabilities(a, w, scale, left_out=111), "dequant_softmax",
      "fp32", {"shapes": {"m": 4, "n": 200, "k": 64}}, "argmax"),
     ("weights from -127", lambda a, w, scale: probabilities(a, np.maximum(w, -127), scale), "dequant_softmax",
@@ -160,7 +261,8 @@ UNSEEN = [
 def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fields, probe):
     result = assay.validate(fn, op=op, dtype=dtype, held_out=0, client=assay_client, **fields)[0]
     assert result.verdict == "FAILED", result
-    others = ("wide: ", "each-element: ", "far-below-0: ", "exact-large: ", "significand-a: ", "each-column: ")
+    others = ("wide: ", "each-element: ", "far-below-0: ", "exact-signs: ", "significand-a: ", "each-column: ",
+              "rows-apart: ", "last-column: ")
     assert all(finding.message.startswith((f"{probe}: ", *others)) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 
@@ -185,6 +287,12 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
     right("gemm", lambda a, b, bias: planted_functions.gelu_tanh(F(0.3) * (a @ b) + bias), alpha=0.3, bias=True,
           activation="gelu_tanh", shapes={"m": 16, "n": 24, "k": 300})
+    right("gemm", lambda a, b, c: (a.astype(F) @ b.astype(F) + F(1e-6) * c.astype(F)).astype(H), "fp16", beta=1e-6,
+          shapes={"m": 16, "n": 24, "k": 300})
+    right("conv", conv, **IMAGES)
+    for fields in ({}, {"alpha": 0.3}):
+        right("gemm", lambda a, b, alpha=1: F(alpha) * product_of_two_parts(a, b), operand_roundoff=2**-16,
+              shapes={"m": 16, "n": 24, "k": 300}, **fields)
     right("gemm", lambda a, b: a.astype(np.int32) @ b.astype(np.int32), "int8", shapes={"m": 32, "n": 32, "k": 64})
 
 

@@ -131,12 +131,20 @@ bool IsEightBitFloat(DType input) {
   return !Info(input).is_integer && Info(input).storage_bits == 8;
 }
 
-Pattern SignificandData(const Case& c) {
-  if (!HasSignificandProbes(c.dtype)) return kEveryFiniteNumber;
-  // Beyond what fp16 holds, if the output holds it: a kernel may read bf16 as fp16.
-  if (c.dtype != DType::kBF16 || !ReachesBeyondHalf(OutputType(c))) return kFullSignificands;
-  return {kFullSignificands.kind, kBeyondHalf * kFullSignificands.a,
-          kBeyondHalf * kFullSignificands.b};
+// What a kernel may take for 0 in its output: fp16's smallest normal number.
+constexpr double kSmallProduct = 0x1p-14;
+
+Significands SignificandData(const Case& c, bool beyond, double most_factor) {
+  const bool wide = ReachesBeyondHalf(OutputType(c));
+  const double small = ReachesBeyondHalf(c.dtype) ? kSmallProduct : 1;
+  const double product = !wide ? 1 : beyond ? kBeyondHalf : small;
+  const double most = LargestPowerOfTwo(c.dtype);
+  if (!HasSignificandProbes(c.dtype)) return {kEveryFiniteNumber, std::min(product, most)};
+  const double least =
+      std::max(std::min(product, 1.0) / LargeUnit(c.dtype), Info(c.dtype).min_normal * most_factor);
+  const double unit = std::min(product / least, most / most_factor);
+  const double scale = product / unit;
+  return {{kFullSignificands.kind, scale * kFullSignificands.a, scale * kFullSignificands.b}, unit};
 }
 
 bool HasSignificandProbes(DType input) {
@@ -156,6 +164,11 @@ std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem
   return probes;
 }
 
+Pattern NearZero(DType t) {
+  if (ReachesBeyondHalf(t)) return {PatternKind::kUniform, -1e-8, 1e-8};
+  return {PatternKind::kUniform, 0x1p-14, 1e-4};
+}
+
 bool ReachesBeyondHalf(DType t) { return Info(t).max_finite >= Info(DType::kBF16).max_finite; }
 
 bool HoldsInHalf(const Case& c, const Plan& plan) {
@@ -163,7 +176,7 @@ bool HoldsInHalf(const Case& c, const Plan& plan) {
          plan.intermediate_roundoff == Info(DType::kF16).unit_roundoff;
 }
 
-double LargestPowerOfTwo(DType t) { return std::exp2(std::floor(std::log2(Info(t).max_finite))); }
+double LargestPowerOfTwo(DType t) { return std::ldexp(1.0, std::ilogb(Info(t).max_finite)); }
 
 bool IsOurs(const Case& c) { return c.kernel_file.empty() && c.elsewhere == nullptr; }
 

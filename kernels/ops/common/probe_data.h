@@ -52,16 +52,25 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
                                        const SumUse& use);
 
 // The significand probes of a product: one for each of its two operands, whose names are the last
-// two arguments. The other operand holds 0 and single 1s (kernels/numerics/unit_places.h), so every
-// element of the output is an element of the first one, or 0: a sum of it and zeros is exact in
-// every order, split and format of accumulator. In 8-bit floats they show that every number of the
-// format is read as what it is. There are none of integers and of 4-bit floats, whose few numbers
-// are in every case.
+// two arguments. The other operand holds 0 and single powers of two, all the same
+// (kernels/numerics/unit_places.h), so every element of the output is an element of the first one
+// times that power, or 0: a sum of it and zeros is exact in every order, split and format of
+// accumulator. In 8-bit floats they show that every number of the format is read as what it is.
+// There are none of integers and of 4-bit floats, whose few numbers are in every case.
 std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem,
                                            std::string_view first, std::string_view second);
 
-// What the operand holds whose elements they show.
-Pattern SignificandData(const Case& c);
+// What the two operands of a significand probe hold: one numbers, the other 0 and one unit. In
+// formats of 16 bits and more the numbers are small and the unit is large (LargeUnit), because a
+// kernel may take small numbers for 0, or clip large ones. Their products are from 1 to 3. If the
+// output's format goes beyond what fp16 holds, so do the products if `beyond`, and else they are
+// small, too; fp16 inputs have no room for both. A kernel may multiply or divide an operand by up
+// to `most_factor`, a power of two: the operand stays normal and finite.
+struct Significands {
+  Pattern numbers;
+  double unit = 1;
+};
+Significands SignificandData(const Case& c, bool beyond, double most_factor = 1);
 
 // Whether they show significands of a format: 16 bits or more.
 bool HasSignificandProbes(DType input);
@@ -74,8 +83,11 @@ inline constexpr double kBeyondHalf = 0x1p17;
 // Whether a kernel declares that it holds intermediate results in fp16, which may overflow there.
 bool HoldsInHalf(const Case& c, const Plan& plan);
 
-// Numbers below the smallest one of fp16. The format reaches beyond it.
-inline constexpr Pattern kNearZero = {PatternKind::kUniform, -1e-8, 1e-8};
+// An eighth of the smallest number of fp16.
+inline constexpr double kBelowHalf = 0x1p-27;
+// Numbers near 0, which a kernel may take for 0: below the smallest one of fp16 if the format
+// reaches beyond it, else fp16's normal numbers below 1e-4.
+Pattern NearZero(DType t);
 
 // The largest power of two of a format.
 double LargestPowerOfTwo(DType t);

@@ -59,8 +59,10 @@ std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan) {
 void SetConvSignificands(const Case& c, Plan& plan) {
   const ConvShape s = MakeConvShape(std::get<ConvProblem>(c.problem));
   const bool of_x = c.significand == 0;
-  plan.inputs[of_x ? 0 : 1].pattern = SignificandData(c);
-  plan.inputs[of_x ? 1 : 0].pattern = of_x ? UnitRows() : UnitPixels(ConvLattice(s));
+  // Pixels have LargeUnit: products are from 1 to 3.
+  const Significands data = SignificandData(c, /*beyond=*/of_x);
+  plan.inputs[of_x ? 0 : 1].pattern = data.numbers;
+  plan.inputs[of_x ? 1 : 0].pattern = of_x ? UnitRows(data.unit) : UnitPixels(ConvLattice(s));
 }
 
 }  // namespace assay

@@ -21,8 +21,12 @@ constexpr double kKept = 8;
 constexpr double kStep = 128;
 // The logit of a probe that exp(-x) leaves nothing of, in fp32.
 constexpr double kFar = 256;
-// So far below 0 as rounding allows, to a factor of the square root of 2.
-constexpr double kLowestLogit = -1e5;
+// The largest logit of rows that are so far below 0 that nothing is left of a maximum that begins
+// at -1e9; kernels in use begin at -1e20. exp leaves nothing of twice as much. A power of two times
+// log2(e) is not rounded, so that kernels may scale it as they like.
+constexpr double kLowestLogit = -0x1p60;
+// If a kernel holds the scaled weights in fp16.
+constexpr double kLowestLogitOfHalf = -0x1p16;
 constexpr double kLowestWeight = -128;  // of int8
 // Of argmax, if its rows are more than the case's.
 constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
@@ -83,16 +87,17 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
   argmax.deviation = ones + kScaledFirst * u * std::abs(kStep * kLowestWeight * signs);
 
   // Who counts a padding column, whose logit is 0, leaves nothing, and who begins the maximum above
-  // divides 0 by 0. Activations are beyond fp16 if they may be; every sum of products is exact.
-  const double a = ReachesBeyondHalf(c.dtype) && !HoldsInHalf(c, plan) ? kBeyondHalf : 16;
-  const double sum = a * kLowestWeight * static_cast<double>(p.k);
-  const double scale = std::exp2(std::round(std::log2(kLowestLogit / sum)));
+  // divides 0 by 0. Activations are beyond fp16 if they may be. Each sum has one product, so every
+  // logit is a power of two.
+  const bool half = HoldsInHalf(c, plan);
+  const double a = ReachesBeyondHalf(c.dtype) && !half ? kBeyondHalf : 16;
+  const double scale = (half ? kLowestLogitOfHalf : kLowestLogit) / (a * kLowestWeight);
   KernelProbe below{"far-below-0",
                     ProbeCase(c, p,
-                              Cat("constant:", Shortest(a), "/constant:", Shortest(kLowestWeight),
-                                  "/constant:", Shortest(scale)),
+                              Cat("one-hot:", Shortest(a), "/constant:", Shortest(kLowestWeight),
+                                  "/one-hot:", Shortest(scale), ":", Shortest(2 * scale)),
                               /*exact=*/false)};
-  // An online softmax may round the scaled maximum anew for each block of columns.
+  // Right rows are 1 and 0, and wrong ones 0 or NaN.
   below.deviation = 0.5;
 
   // Only the last column counts: who leaves it out of the maximum or of the sum has nothing.

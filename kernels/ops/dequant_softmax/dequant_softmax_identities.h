@@ -10,7 +10,8 @@
 //             reach beyond what exp holds, so a missing maximum overflows. There are so many rows
 //             that most columns have the largest logit of one, if that is no more than 2^23
 //             products: a maximum without a column overflows there, too.
-//   far-below-0  all logits are one number near -1e5, and exact: a row is near 1/n, not 0
+//   far-below-0  logits of one product each: the first of a row is -2^60 and has all weight, all
+//             others are -2^61. If a kernel holds intermediate results in fp16, -2^16 and -2^17
 //   last-column  equal activations and weights, judged by the bound: all logits are 0 but the last
 #ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 #define ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_

@@ -98,36 +98,46 @@ class Elementwise final : public Op {
   // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds. large: one
   // whose operands reach 0.9 of the largest number, so that some results overflow.
   // saturated: exp(−a), erf or tanh is so near its limit that r is a·b, or a, but for a quotient's
-  // rounding; a is beyond what fp16 holds if the formats are. saturated-below: the limit on the
-  // other side is 0, where a sum in the denominator may overflow and nothing else may. wide: all
-  // numbers between these and the usual ones.
-  // small, of every kind: numbers that are too small for fp16.
+  // rounding; a is beyond what fp16 holds if the formats are, and b is near 0. saturated-below: the
+  // limit on the other side is 0, where a sum in the denominator may overflow and nothing else may.
+  // wide: all numbers between these and the usual ones.
+  // small, of every kind: numbers near 0, in other formats than fp16 too small for it. In fp16
+  // products and sums are normal numbers, but not what GELU gives.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     const bool half = HoldsInHalf(c, plan);
     const bool far = !half && ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
-    const std::string above = "integers:131072:147455";
+    const bool high = !half && c.dtype == DType::kF16 && Info(OutputType(c)).max_finite > 32767;
+    // Beyond fp16 if the formats are, in fp16 near its largest number.
+    const std::string above = far ? "integers:131072:147455" : high ? "integers:16384:32767" : "";
+    const std::string near_0 = half || IsEightBitFloat(c.dtype) ? "" : ToString(NearZero(c.dtype));
+    // An output of few bits shows no factor near 0.
+    const bool shown = c.dtype == DType::kF16 || ReachesBeyondHalf(OutputType(c));
     std::vector<KernelProbe> probes;
     switch (p.kind_of()) {
       case ElementwiseKind::kAdd:
         probes = SumProbes(c);
         break;
       case ElementwiseKind::kSiluMul:
-        probes = Saturated(c, (far ? above : "integers:64:127") + "/integers:-8:8",
+        probes = Saturated(c,
+                           (above.empty() ? "integers:64:127" : above) + "/" +
+                               (near_0.empty() || !shown ? "integers:-8:8" : near_0),
                            "integers:-127:-64/integers:-8:8",
                            // Below -11 the denominator overflows in fp16.
                            c.intermediate_dtype == DType::kF16 ? "uniform:-10:64/normal"
                                                                : "uniform:-64:64/normal");
         break;
       default:
-        probes = Saturated(c, far ? above : "integers:16:31", "integers:-31:-16", "uniform:-16:16");
+        probes = Saturated(c, above.empty() ? "integers:16:31" : above, "integers:-31:-16",
+                           "uniform:-16:16");
         break;
     }
-    if (ReachesBeyondHalf(c.dtype) && !half) {
-      const std::string a = ToString(kNearZero);
+    if (!near_0.empty()) {
       const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;
+      // A kernel may clip b.
+      const std::string b = c.dtype == DType::kF16 ? "/uniform:4096:32768" : "/normal:1e6";
       probes.insert(probes.begin(),
-                    {"small", ProbeCase(c, p, silu ? a + "/normal" : a, /*exact=*/false)});
+                    {"small", ProbeCase(c, p, silu ? near_0 + b : near_0, /*exact=*/false)});
     }
     return probes;
   }

@@ -23,8 +23,6 @@ constexpr double kCurved = 8;
 // large.
 constexpr double kStrassen = 0x1p17;
 
-bool HoldsBeyondHalf(DType output) { return Info(output).max_finite > kBeyondHalf; }
-
 // All that the exact probes change.
 auto ChangedFields(const GemmProblem& p) {
   return std::tie(p.alpha, p.beta, p.scale_a, p.scale_b, p.activation);
@@ -40,27 +38,23 @@ std::vector<KernelProbe> OneProductProbes(const Case& c) {
   return probes;
 }
 
-// What A and B hold in a significand probe: numbers of one, and what the places of the other hold.
-struct Significands {
-  Pattern numbers;
-  double unit = 1;
-};
+// What is done with the product of A and B.
+double ProductFactor(const GemmProblem& p) { return std::abs(p.alpha * p.scale_a * p.scale_b); }
 
-Significands ExactSignificands(const Case& c) {
-  Significands s{SignificandData(c)};
-  // Those of bf16 are beyond by themselves.
-  const bool beyond = c.significand == 1 && c.dtype != DType::kBF16;
-  if (beyond && HoldsBeyondHalf(OutputType(c))) {
-    s.unit = std::min(kBeyondHalf, LargestPowerOfTwo(c.dtype));
+// The most that a kernel may multiply or divide A or B by, which may take one factor alone.
+double MostFactor(const GemmProblem& p) {
+  double most = 1;
+  for (const double f : {std::abs(p.alpha), std::abs(p.scale_a), std::abs(p.scale_b)}) {
+    if (f > 0) most *= std::max(f, 1 / f);
   }
-  return s;
+  return most;
 }
 
 Significands OneProducts(const Case& c) {
   const auto& p = std::get<GemmProblem>(c.problem);
   const FormatInfo& f = Info(c.dtype);
-  const bool beyond = c.significand == 1 && HoldsBeyondHalf(OutputType(c));
-  const double factor = std::abs(p.alpha * p.scale_a * p.scale_b);
+  const bool beyond = c.significand == 1 && ReachesBeyondHalf(OutputType(c));
+  const double factor = ProductFactor(p);
   const double largest = (beyond ? kBeyondHalf : kCurved) / (factor > 0 ? factor : 1);
   if (f.is_integer) {
     const double unit = std::clamp(std::round(largest / f.max_finite), 1.0, f.max_finite);
@@ -68,14 +62,25 @@ Significands OneProducts(const Case& c) {
     const double most = std::clamp(std::round(largest / unit), 1.0, f.max_finite + 1);
     return {{PatternKind::kIntegers, -most, std::min(most, f.max_finite)}, unit};
   }
-  // A power of two, so that products are exact.
+  // A power of two, so that products are exact. It is large, and the numbers small.
   constexpr double kMostExponent = 64;
-  const double unit = std::clamp(std::exp2(std::clamp(std::round(std::log2(largest / kCurved)),
-                                                      -kMostExponent, kMostExponent)),
-                                 f.min_normal, LargestPowerOfTwo(c.dtype));
+  const double unit =
+      std::clamp(LargeUnit(c.dtype) * std::exp2(std::clamp(std::round(std::log2(largest / kCurved)),
+                                                           -kMostExponent, kMostExponent)),
+                 f.min_normal, LargestPowerOfTwo(c.dtype));
   // Few of them are so small that they become 0.
   const double most = std::clamp(largest / unit, 4 * f.min_normal, f.max_finite);
   return {{PatternKind::kUniform, -most, most}, unit};
+}
+
+// C is near 1/beta, within the range of its format, so that beta·C is near 1: a kernel may clip
+// beta, or take it for 0.
+Pattern AddendOfOneProduct(const GemmProblem& p, DType t) {
+  constexpr int kMostExponent = 100;
+  constexpr double kLeast = 16, kMost = 8;  // few of them become 0, and none infinite
+  const double addend = 1 / std::abs(NearPowerOfTwo(p.beta, kMostExponent));
+  return {PatternKind::kNormal,
+          std::clamp(addend, kLeast * Info(t).min_normal, LargestPowerOfTwo(t) / kMost), 0};
 }
 
 }  // namespace
@@ -89,7 +94,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
   p.scale_b = NearPowerOfTwo(p.scale_b, 1);
   if (IsGelu(p.activation_kind())) p.activation = "none";
   SumUse use;
-  use.factor = std::abs(p.alpha * p.scale_a * p.scale_b) * (p.channel_scale ? kLargestChannel : 1);
+  use.factor = ProductFactor(p) * (p.channel_scale ? kLargestChannel : 1);
   if (Transforms(plan)) use.most_products = kStrassen;
   use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;
   std::vector<KernelProbe> probes = ProductProbes(c, p, p.k, use);
@@ -120,11 +125,12 @@ void SetGemmSignificands(const Case& c, Plan& plan) {
       operand.pattern = {operand.name == "channel_scale" ? PatternKind::kOnes : PatternKind::kZeros,
                          0, 0};
     } else if (operand.name == "c") {
-      operand.pattern = {PatternKind::kNormal, 1, 0};  // of integers, too
+      operand.pattern = AddendOfOneProduct(p, operand.dtype);
     }
   }
   const bool of_a = c.significand == 0;
-  const Significands data = c.exact ? ExactSignificands(c) : OneProducts(c);
+  const Significands data =
+      c.exact ? SignificandData(c, /*beyond=*/!of_a, MostFactor(p)) : OneProducts(c);
   plan.inputs[of_a ? 0 : 1].pattern = data.numbers;
   // One unit for each row of the output in A, or one for each column in B.
   const bool in_rows = of_a ? p.trans_b : !p.trans_a;

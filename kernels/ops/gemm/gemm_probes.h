@@ -3,14 +3,16 @@
 // epilogue is exact too. gelu, which no result of is exact, becomes none.
 //
 // The significand probes (SignificandProbes): C and bias are 0, channel_scale is 1. Of 8-bit
-// floats no factor is above 1, so that the largest number does not overflow. If the output's format
-// goes beyond what fp16 holds, so do the outputs of one of the two.
+// floats no factor is above 1, so that the largest number does not overflow. Other formats read
+// small numbers of one operand and large ones of the other (SignificandData). If the output's
+// format goes beyond what fp16 holds, so do the outputs of exact-significand-b.
 //
 // A kernel may be made for fields that the exact probes change. If they change one, two probes of
 // one product take the place of the significand probes: significand-a and significand-b. Their
 // problem is the case's own, with C, bias and channel_scale. Each sum is one product, as there; the
 // bound judges the output, with k = 1. So a lost bit of an operand, another activation or a lost
-// addend shows at every length of a sum. The products cover the range where GELU is curved.
+// addend shows at every length of a sum. The products cover the range where GELU is curved. C is
+// near 1/beta, so that its share shows whatever beta is.
 #ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_
 #define ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_
 

@@ -159,6 +159,12 @@ class OfLayerNorm final : public Diagnostics {
           "(large-mean), as it does in one pass, as E[x²] - E[x]²",
           "sum (x - mean)² in a second pass, or by Welford's update, in FP32"};
     }
+    if (name == "large") {
+      return Reading{
+          "rows of large elements come out wrong (large): elements are limited, or their squares "
+          "overflow",
+          "take the elements as they are, and sum their squares in FP32"};
+    }
     if (name == "small-variance") {
       return Reading{
           "rows whose variance is near eps come out wrong (small-variance), and others right: eps "

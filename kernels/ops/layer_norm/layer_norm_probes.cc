@@ -30,6 +30,10 @@ constexpr double kLastColumnOfNarrow = 192;  // the 8-bit formats hold it
 constexpr double kSignificand = 1.37109375;
 // A mean beside which 8-bit formats hold deviations of 1.
 constexpr double kMeanOfNarrow = 8;
+// Deviations of large rows. A kernel that clips elements at a number of its own changes most of
+// them, in fp16 some, and no sum of squares overflows in fp32.
+constexpr double kLarge = 0x1p30;
+constexpr double kLargeOfHalf = 0x1p12;
 
 // Where no probe can be: why.
 std::string EpsFault(const LayerNormProblem& p) {
@@ -93,9 +97,11 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
     probes.push_back(std::move(probe));
   };
   // Whoever leaves the last column out of a sum has nothing to sum.
-  double last = Info(c.dtype).storage_bits <= 8 ? kLastColumnOfNarrow : kLastColumn;
-  if (ReachesBeyondHalf(c.dtype) && !HoldsInHalf(c, plan)) last = kBeyondHalf;
+  const bool narrow = Info(c.dtype).storage_bits <= 8;
+  const bool far = ReachesBeyondHalf(c.dtype) && !HoldsInHalf(c, plan);
+  const double last = far ? kBeyondHalf : narrow ? kLastColumnOfNarrow : kLastColumn;
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
+  if (!narrow) add("large", {Pattern{PatternKind::kNormal, far ? kLarge : kLargeOfHalf, 0}, ""});
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
   add("small-variance", SmallVariance(p, c.dtype));
   return probes;

@@ -4,6 +4,9 @@
 //   large-mean      x = M + S·normal, M/S near sqrt(1/u): E[x²] − μ² has no digits left, and
 //                   is 0, negative or far off; (x − μ)² loses nothing. Not for the RMS form,
 //                   whose mean is not subtracted.
+//   large           x = S·normal with a large S, in formats of 16 bits and more: a kernel that
+//   clips
+//                   elements shows. The bound of rows with a large mean is too wide for that.
 //   small-variance  x = s·normal, s² near eps/4: without eps the elements are √5 too large.
 //   last-column     x = 0 and a large number in the last column: a sum without it is 0.
 //

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 #include <variant>
 
@@ -38,33 +37,34 @@ bool RoundingHides(std::int64_t length, DType output) {
   return Info(output).unit_roundoff * kMean * static_cast<double>(length) > 0.5;
 }
 
-// Signs cancel, so that sums are small and their rounding is fine.
-Pattern SignedData(std::int64_t length, DType input) {
-  constexpr double kDeviations = 6;
-  const double most = HeldExactly(input) / kDeviations;
-  return {PatternKind::kExactSparse, std::min(1.0, most * most / static_cast<double>(length)), 0};
-}
-
-// The largest whole numbers that differ in their last bit: a comparison in fewer bits takes them
-// for equal. In fp64 the largest that the pattern takes.
-Pattern CloseData(DType input) {
-  constexpr double kValues = 16;
-  const FormatInfo& f = Info(input);
-  const double above = std::min(f.is_integer ? f.max_finite + 1 : 2 / f.machine_epsilon, 0x1p31);
-  return {PatternKind::kIntegers, above - kValues, above - 1};
-}
-
-// Numbers of both signs, as large as sums that are exact in every order may have them. None if the
-// slices are so long that they are not large.
-std::optional<Pattern> LargeData(std::int64_t length, DType input, DType output) {
-  constexpr double kLeast = 16;
-  constexpr double kDeviations = 6;
+// A power of two of either sign. They cancel, so that sums have few digits and their rounding is
+// fine. It is as large as the formats allow: no order of a sum overflows in fp32, and no whole sum
+// in the output, which is below eight deviations. Where not even the number of signs is exact, in
+// long sums of 8-bit floats, some are +1 or -1 and the others 0.
+Pattern SignedData(std::int64_t length, DType input, DType output) {
+  constexpr double kDeviations = 6, kToOverflow = 8;
   const auto n = static_cast<double>(length);
-  const double largest =
-      std::floor(std::min({HeldExactly(input) / n, 2 / Info(input).machine_epsilon,
-                           Info(output).max_finite / (kDeviations * std::sqrt(n))}));
-  if (Info(input).is_integer || largest < kLeast) return std::nullopt;
-  return Pattern{PatternKind::kIntegers, -largest, largest};
+  const double most = HeldExactly(input) / kDeviations;
+  const double density = most * most / n;
+  if (density < 1) return {PatternKind::kExactSparse, density, 0};
+  const double range = std::min(Info(input).max_finite, Info(DType::kF32).max_finite);
+  const double whole = Info(output).max_finite / std::min(n, kToOverflow * std::sqrt(n));
+  const double largest = std::min({range, Info(DType::kF32).max_finite / n, whole});
+  return {PatternKind::kExtremes, std::exp2(std::floor(std::log2(largest))), 0};
+}
+
+// Numbers that differ in their last bit, as large as input and output hold: a comparison in fewer
+// bits takes them for equal. 8-bit formats have the whole numbers that use all bits.
+Pattern CloseData(DType input, DType output) {
+  constexpr double kValues = 16, kSteps = 2.5;
+  const FormatInfo& f = Info(input);
+  if (f.is_integer || f.storage_bits <= 8) {
+    const double above = f.is_integer ? f.max_finite + 1 : 2 / f.machine_epsilon;
+    return {PatternKind::kIntegers, above - kValues, above - 1};
+  }
+  double power = std::min(LargestPowerOfTwo(input), LargestPowerOfTwo(DType::kF32));
+  if (!Info(output).is_integer) power = std::min(power, LargestPowerOfTwo(output));
+  return {PatternKind::kNearConstant, 1.75 * power, kSteps * f.machine_epsilon * power};
 }
 
 // As far below 0 as the formats go, with room for a rounding.
@@ -72,8 +72,8 @@ Pattern FarBelow(DType input, DType output) {
   if (Info(input).is_integer) return {PatternKind::kIntegers, -128, -64};
   const double range = std::min(Info(input).max_finite, Info(DType::kF32).max_finite);
   const double lowest =
-      -0.9 * (Info(output).is_integer ? range : std::min(range, Info(output).max_finite));
-  return {PatternKind::kUniform, lowest, lowest / 2};
+      -0.98 * (Info(output).is_integer ? range : std::min(range, Info(output).max_finite));
+  return {PatternKind::kUniform, lowest, 0.9 * lowest};
 }
 
 // The problem with at least so many slices, or as many as `most` elements have room for, if there
@@ -90,7 +90,7 @@ ReduceProblem WithSlices(const ReduceProblem& p, std::int64_t least, std::int64_
   return several;
 }
 
-// A sum may lose as many +1 as -1.
+// A sum may lose as many numbers above 0 as below.
 ReduceProblem WithSeveralSlices(const ReduceProblem& p) {
   return WithSlices(p, 16, std::int64_t{1} << 24);
 }
@@ -109,12 +109,11 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
     const Pattern data = SummedData(length, c.dtype, OutputType(c));
     std::vector<KernelProbe> probes = {
         {"exact-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
-    if (RoundingHides(length, OutputType(c))) {
-      const Pattern signs = SignedData(length, c.dtype);
-      probes.push_back(
-          {"exact-signs", ProbeCase(c, WithSeveralSlices(p), ToString(signs), /*exact=*/true)});
-    } else if (const auto large = LargeData(length, c.dtype, OutputType(c))) {
-      probes.push_back({"exact-large", ProbeCase(c, p, ToString(*large), /*exact=*/true)});
+    if (!Info(c.dtype).is_integer) {
+      const Pattern signs = SignedData(length, c.dtype, OutputType(c));
+      const bool several = IsOurs(c) || RoundingHides(length, OutputType(c));
+      probes.push_back({"exact-signs", ProbeCase(c, several ? WithSeveralSlices(p) : p,
+                                                 ToString(signs), /*exact=*/true)});
     }
     if (HasSignificandProbes(c.dtype)) {
       KernelProbe probe = {"exact-significand", ProbeCase(c, p, "", /*exact=*/true)};
@@ -134,7 +133,8 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
   const Pattern below = FarBelow(c.dtype, OutputType(c));
   std::vector<KernelProbe> probes = {
       {"far-below-0", ProbeCase(c, p, ToString(below), /*exact=*/true)},
-      {"close-integers", ProbeCase(c, p, ToString(CloseData(c.dtype)), /*exact=*/true)},
+      {"close-integers",
+       ProbeCase(c, p, ToString(CloseData(c.dtype, OutputType(c))), /*exact=*/true)},
       {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
   const ReduceShape many = std::get<ReduceProblem>(each.data.problem).Split();
   if (many.outer * many.inner < 2 * many.length) {
@@ -145,10 +145,10 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
 }
 
 void SetReduceSignificands(bool in_rows, Plan& plan) {
-  const DType output = plan.output.dtype;
-  const bool held = ReachesBeyondHalf(plan.inputs[0].dtype) &&
-                    (Info(output).is_integer || ReachesBeyondHalf(output));
-  const double value = held ? kBeyondHalf * kFullSignificand : kFullSignificand;
+  // Of integers 2. An index has no least number.
+  const FormatInfo &input = Info(plan.inputs[0].dtype), &output = Info(plan.output.dtype);
+  const double least = std::max({kBelowHalf, input.min_normal, output.min_normal});
+  const double value = input.is_integer ? 2 : least * kFullSignificand;
   plan.inputs[0].pattern = in_rows ? UnitRows(value) : UnitColumns(value);
 }
 

@@ -2,25 +2,28 @@
 //
 //   exact-integers     sum: whole numbers from 1 to 4, so few that every sum of them is exact in
 //                      the accumulator in any order. The one right result is the rounded sum.
-//   exact-signs        sum, if its length is such that the output's rounding would hide a lost
-//                      element of the case above: +1 and -1, whose sums are small. A sum may lose
-//                      as many +1 as -1, so there are 16 slices at least, if x has two axes or
-//                      more.
-//   exact-large        sum of floats, if there is no exact-signs: whole numbers of both signs, as
-//                      large as sums that are exact in any order may have them. A kernel that
-//                      clips elements shows.
+//   exact-signs        sum of floats: a power of two of either sign, so that sums have few digits.
+//                      It is as large as possible without an overflow of a sum: a kernel that
+//                      clips elements shows. If the sum is so long that the output's rounding would
+//                      hide a lost element of the case above, that shows here. A sum may lose as
+//                      many positive numbers as negative ones, so there are 16 slices at least, if
+//                      x has two axes or more. A kernel of the caller's, which may be made for its
+//                      extents, has them only where the case above hides something.
 //   exact-significand  sum of floats of 16 bits or more: each slice has one element that is not 0,
 //                      and it uses its last bits. The sum is this element, so that a kernel that
-//                      rounds elements to fewer bits shows.
+//                      rounds elements to fewer bits shows. The element is near 0: a kernel that
+//                      takes small numbers for 0 shows.
 //   each-element       max and argmax: one element of each slice is above 0 and all others are 0,
 //                      in so many slices that it is each element once, if slices are short enough.
-//                      A kernel that leaves out any element shows.
+//                      A kernel that leaves out any element shows, and one that takes small numbers
+//                      for 0.
 //   far-below-0        max and argmax: all elements are among the lowest numbers of the format. A
 //                      kernel that begins at a number of its own, such as -1e4, shows.
 //   first-column, last-column
 //                      max and argmax of longer slices: the first or the last element of a row is
 //                      the largest.
-//   close-integers     max and argmax: the largest whole numbers that differ in their last bit.
+//   close-integers     max and argmax: numbers near the largest of the format that differ in their
+//                      last bit. A kernel that compares fewer bits shows, and one that clips.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
 //                      many times and is below 0. A kernel that begins at 0 shows, and one that
 //                      takes another index than the first.
@@ -37,8 +40,8 @@ namespace assay {
 // Those of the case's kind.
 std::vector<KernelProbe> ReduceProbes(const Case& c);
 
-// The data of exact-significand and each-element: one element of a slice is not 0, and beyond what
-// fp16 holds if the formats are. `in_rows`: slices are rows of x, else columns.
+// The data of exact-significand and each-element: one element of a slice is not 0, and is smaller
+// than fp16 holds if the formats do. `in_rows`: slices are rows of x, else columns.
 void SetReduceSignificands(bool in_rows, Plan& plan);
 
 }  // namespace assay

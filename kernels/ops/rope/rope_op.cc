@@ -17,7 +17,6 @@ constexpr std::int64_t kMostFp32Positions = std::int64_t{1} << 24;
 // Positions of the one-hot case.
 constexpr std::int64_t kMostProbedPositions = 512;
 constexpr std::int64_t kMostProbedStart = 64;
-constexpr double kBelowHalf = 0x1p-27;  // an eighth of the smallest number of fp16
 
 // A pair whose allowance is above this share of its size shows little.
 constexpr double kVacuousError = 0.5;
@@ -102,7 +101,7 @@ class Rope final : public Op {
   }
 
   // position-zero: the angle is 0, so that the output is the input to the bit. The numbers are
-  // larger than fp16 holds if the formats are.
+  // larger than fp16 holds if the formats are. In fp16 they are near 0.
   // one-hot: rows with a single number that is not 0, whose column moves on from row to row. Of an
   // output row, two elements are that number's cosine and sine, and all others are exactly 0: every
   // pair shows whether it is the right one, with the right sign, at the right angle. Positions are
@@ -121,6 +120,8 @@ class Rope final : public Op {
     if (beyond && !HoldsInHalf(c, plan)) {
       zero = {PatternKind::kUniform, -kBeyondHalf, kBeyondHalf};
       one.a = kBelowHalf;
+    } else if (c.dtype == DType::kF16) {
+      zero = NearZero(c.dtype);
     }
     return {{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)},
             {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};

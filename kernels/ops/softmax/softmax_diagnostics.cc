@@ -97,15 +97,15 @@ class OfSoftmax final : public Diagnostics {
     }
     if (name == "each-column") {
       return Reading{
-          "rows come out wrong where one column is by far the largest (each-column): a column is "
-          "left out of the row's maximum or of its sum, or the maximum is limited",
-          "have both loops over a row visit every column, and take the maximum as it is"};
+          "rows come out wrong where one column is by far the largest (each-column): the maximum "
+          "begins too high, or a column is left out of the row's maximum or of its sum",
+          "begin the maximum at -Inf, and have both loops over a row visit every column"};
     }
     if (name == "last-column") {
       return Reading{
           "rows come out wrong where the last column is by far the largest (last-column): it is "
-          "left out of the row's maximum or of its sum",
-          "have both loops over a row end behind its last column"};
+          "left out of the row's maximum or of its sum, or the maximum is limited",
+          "have both loops over a row end behind its last column, and take the maximum as it is"};
     }
     return std::nullopt;
   }

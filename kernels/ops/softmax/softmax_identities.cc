@@ -26,6 +26,16 @@ constexpr double kRoundings = 10;
 // rounded, so that kernels may scale it as they like.
 double Furthest(DType input) { return std::min(kBeyondHalf, LargestPowerOfTwo(input)); }
 
+// The largest element of a row, and all others, of each-column. exp leaves nothing between them,
+// and nothing of a maximum that begins at -1e9. Kernels in use begin at -1e20. Both are powers of
+// two. 8-bit floats do not reach so far: there a column that is left out of the maximum overflows.
+Pattern LargestColumns(DType input) {
+  constexpr double kFurthest = 0x1p61;
+  if (Info(input).storage_bits <= 8) return UnitRows(Furthest(input));
+  const double lowest = std::min(kFurthest, LargestPowerOfTwo(input));
+  return UnitRows(-lowest / 2, -lowest);
+}
+
 // 0, -128, -256, … along the row (fp64: steps of 1024), as far as the format goes, and from 0
 // again. All exponentials but those of the zeros vanish.
 Pattern FallingData(std::int64_t cols, DType input) {
@@ -72,13 +82,14 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   constexpr std::int64_t kSteps = 63;  // after which the pattern begins again
   const auto steps = static_cast<double>(std::clamp<std::int64_t>(few.rows - 1, 1, kSteps));
   const double furthest = Furthest(c.dtype);
+  // Right rows hold one number, and wrong ones 0 or NaN. An online softmax may round the scaled
+  // maximum anew for each block of columns.
+  constexpr double kRounded = 0.5;
   const Pattern apart = few.rows == 1 ? Pattern{PatternKind::kConstant, -furthest, 0}
                                       : Pattern{PatternKind::kRowVary,
                                                 -std::max(far, std::floor(furthest / steps)), 0};
   std::vector<KernelProbe> probes = {std::move(falling), {"rows-apart", on(few, apart)}};
-  // Right rows hold one number, and wrong ones 0 or NaN. An online softmax may round the scaled
-  // maximum anew for each block of columns.
-  probes.back().deviation = 0.5;
+  probes.back().deviation = kRounded;
 
   // Of twice as many rows as columns, each column is the largest of one.
   const std::int64_t rows = std::clamp<std::int64_t>(kMostElements / p.cols, 1, 2 * p.cols);
@@ -86,10 +97,9 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   if (ours || many.rows < rows) many.rows = rows;
   probes.push_back({"each-column", ProbeCase(c, many, "", /*exact=*/false)});
   probes.back().data.significand = 0;
-  // A kernel that is made for its rows may refuse these.
-  if (!ours || many.rows < 2 * p.cols) {
-    probes.push_back({"last-column", on(few, {PatternKind::kOneLarge, furthest, -1})});
-  }
+  probes.back().deviation = kRounded;
+  // last-column is there too, because a kernel may refuse the rows of each-column.
+  probes.push_back({"last-column", on(few, {PatternKind::kOneLarge, furthest, -1})});
   // The largest power of two below which every integer is one of the format's. From 256 (fp64:
   // 1024) on, exp overflows for all elements; beyond 4096 rounding leaves too little of its
   // argument. Weights are of all sizes, and not of the usual alone.
@@ -101,8 +111,6 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   return probes;
 }
 
-void SetLargestColumns(DType input, Plan& plan) {
-  plan.inputs[0].pattern = UnitRows(Furthest(input));
-}
+void SetLargestColumns(DType input, Plan& plan) { plan.inputs[0].pattern = LargestColumns(input); }
 
 }  // namespace assay

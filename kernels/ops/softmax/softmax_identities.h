@@ -28,8 +28,10 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 // "rows-apart": each row holds one value, 200 (fp64: 1000) or more below that of the row before it.
 // The last is near -2^17, or the lowest number of the format. A single row holds this number.
 //
-// "each-column": 0, and 2^17 or the largest number of the format in one column, another one in each
-// row. If there are not enough rows for all columns, "last-column" has the last one.
+// "each-column": -2^61, and -2^60 in one column, another one in each row. It has all weight. In
+// fp16 they are -2^15 and -2^14; in 8-bit floats 0 and the largest power of two.
+//
+// "last-column": 0, and 2^17 or the largest power of two of the format in the last column.
 std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan);
 
 // The data of "each-column".

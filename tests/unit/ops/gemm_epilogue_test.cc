@@ -217,6 +217,11 @@ TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
           EXPECT_FALSE(plan.exact);
           EXPECT_EQ(plan.accumulations, 1);
           EXPECT_FALSE(GemmOp().Residuals(probe.data, plan).known);
+          const std::size_t numbers = static_cast<std::size_t>(operand);
+          if (Info(t).storage_bits >= 16 && (operand == 0 || t != DType::kF16)) {
+            EXPECT_LT(LargestMagnitude(plan.inputs[numbers].pattern), 1e-3);
+            EXPECT_GT(LargestMagnitude(plan.inputs[1 - numbers].pattern), 1e4);
+          }
           const Tensors tensors(plan, PatternValues(plan));
           const PlainResult plain = PlainReference(GemmOp(), probe.data, plan, tensors);
           std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
@@ -238,6 +243,27 @@ TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
             EXPECT_GT(largest, 65504);
           }
         }
+      }
+    }
+  }
+}
+
+// A beta that fp16 clips or takes for 0 shows.
+TEST(GemmProbe, OfOneProductAddsNumbersNearOne) {
+  for (const double beta : {1.0, -1.7, 1e-6, 1e5, 1e-20}) {
+    for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+      const Case c =
+          MakeCase(GemmProblem{.m = 30, .n = 40, .k = 20, .alpha = 0.3, .beta = beta}, t);
+      const KernelProbe probe = GemmOp().Probes(c, PlanOf(c)).back();
+      ASSERT_EQ(probe.name, "significand-b");
+      const Plan plan = PlanOf(probe.data);
+      const double addend = std::abs(beta) * plan.inputs[2].pattern.a;
+      SCOPED_TRACE(testing::Message() << Name(t) << ' ' << beta << ' ' << addend);
+      EXPECT_FALSE(MayBeInfinite(plan.inputs[2].pattern, plan.inputs[2].dtype));
+      if (t != DType::kF16 || std::abs(std::log2(std::abs(beta))) < 8) {
+        EXPECT_LT(std::abs(std::log2(addend)), 0.51);
+      } else if (beta != 1e-20) {
+        EXPECT_TRUE(addend > 1e-3 && addend < 1e2);
       }
     }
   }

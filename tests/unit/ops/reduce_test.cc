@@ -11,7 +11,9 @@
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/numerics/generate.h"
 #include "kernels/numerics/unit_places.h"
+#include "kernels/ops/common/probe_data.h"
 #include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
 
@@ -307,14 +309,15 @@ TEST(ReduceProbe, OfSignificandsHasOneFullElementInEachSlice) {
       EXPECT_TRUE(plan.exact);
       const Operand& x = plan.inputs[0];
       const double full = Quantise(kFullSignificand, t);
-      // Beyond what fp16 holds, but in fp16 itself.
-      const int exponent = t == DType::kF16 ? 0 : 17;
+      // Smaller than fp16 holds, but in fp16 itself.
+      const int exponent = t == DType::kF16 ? -14 : -27;
       EXPECT_EQ(LargestMagnitude(x.pattern), std::ldexp(kFullSignificand, exponent));
+      EXPECT_LT(LargestMagnitude(x.pattern), 1e-4);
       EXPECT_EQ(std::fmod(std::ldexp(full, Info(t).mantissa_bits), 2), 1) << Name(t);
       const Extents& e = x.extents;
       const UnitPlaces places(x.pattern, e.rows, e.cols);
       const Tensors data(plan, [&](int, std::int64_t i) {
-        return places.IsOne(i / e.cols, i % e.cols) ? UnitValue(x.pattern) : 0;
+        return places.IsOne(i / e.cols, i % e.cols) ? UnitValue(x.pattern, x.dtype) : 0;
       });
       const PlainResult sums = PlainReference(ReduceOp(), probe.data, plan, data);
       for (const double sum : sums.value) EXPECT_EQ(sum, std::ldexp(full, exponent));
@@ -335,6 +338,26 @@ TEST(ReduceProbe, OfAMaximumIsBelowZeroAndHasTies) {
   }
 }
 
+// A kernel that takes small numbers for 0 shows, and one that clips large ones.
+TEST(ReduceProbe, OfAMaximumHasSmallAndLargeElements) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3FN,
+                        DType::kE5M2FNUZ, DType::kI8}) {
+    for (const char* kind : {"max", "argmax"}) {
+      const Case c = MakeCase(Of(kind, {4, 64}), t);
+      const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
+      ASSERT_EQ(probes[0].name, "each-element");
+      const double small = UnitValue(PlanOf(probes[0].data).inputs[0].pattern, t);
+      const FormatInfo& f = Info(t);
+      EXPECT_GE(Quantise(small, t), f.is_integer ? 1 : f.min_normal);
+      ASSERT_EQ(probes[2].name, "close-integers");
+      if (f.storage_bits <= 8) continue;
+      EXPECT_LT(small, 1e-4) << Name(t);
+      const Pattern close = PlanOf(probes[2].data).inputs[0].pattern;
+      EXPECT_GT(close.a, f.max_finite > 1e30 ? 1e38 : 4e4) << Name(t);
+    }
+  }
+}
+
 // In slices along every axis: each element of a slice is the largest of one.
 TEST(ReduceProbe, OfAMaximumEachElementIsTheLargestOnce) {
   const std::pair<IntList, int> cases[] = {
@@ -348,7 +371,8 @@ TEST(ReduceProbe, OfAMaximumEachElementIsTheLargestOnce) {
     const Operand& x = plan.inputs[0];
     const UnitPlaces units(x.pattern, x.extents.rows, x.extents.cols);
     const Tensors data(plan, [&](int, std::int64_t i) {
-      return units.IsOne(i / x.extents.cols, i % x.extents.cols) ? UnitValue(x.pattern) : 0;
+      return units.IsOne(i / x.extents.cols, i % x.extents.cols) ? UnitValue(x.pattern, x.dtype)
+                                                                 : 0;
     });
     const PlainResult largest = PlainReference(ReduceOp(), probe.data, plan, data);
     const std::set<double> places(largest.value.begin(), largest.value.end());
@@ -369,7 +393,7 @@ TEST(ReduceProbe, OfAMaximumGoesAsFarBelowZeroAsTheFormats) {
   }
 }
 
-// Each of 16 neighbours is held, and half of the last bit is lost in one bit less.
+// The numbers differ in the last bit of their format, so one bit less takes some for equal.
 TEST(ReduceProbe, OfACloseComparisonNeedsEveryBit) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
                         DType::kE4M3FN, DType::kE5M2, DType::kI8}) {
@@ -379,10 +403,24 @@ TEST(ReduceProbe, OfACloseComparisonNeedsEveryBit) {
     const std::optional<Pattern> parsed = ParsePattern(probe.data.pattern, nullptr);
     ASSERT_TRUE(parsed.has_value()) << Name(t) << ' ' << probe.data.pattern;
     const Pattern& pattern = *parsed;
+    if (!Info(t).is_integer && Info(t).storage_bits > 8) {
+      EXPECT_EQ(pattern.kind, PatternKind::kNearConstant);
+      const Plan plan = PlanOf(probe.data);
+      Generator x(pattern, kProbeSeed, 0, 0, 4, 64, t);
+      std::set<double> values;
+      for (std::int64_t i = 0; i < 256; ++i) values.insert(x.Value(i));
+      EXPECT_GE(values.size(), 10u) << Name(t);
+      const double last = Info(t).machine_epsilon * pattern.a / 1.75;
+      EXPECT_LE(*values.rbegin() - *values.begin(), 32 * last) << Name(t);
+      EXPECT_LE(*values.rbegin(), Info(t).max_finite) << Name(t);
+      const auto odd = [&](double v) { return std::fmod(v / last, 2) == 1; };
+      EXPECT_GE(std::count_if(values.begin(), values.end(), odd), 4) << Name(t);
+      continue;
+    }
     EXPECT_EQ(pattern.kind, PatternKind::kIntegers);
     EXPECT_EQ(pattern.b - pattern.a, 15) << Name(t);
     for (double v = pattern.a; v <= pattern.b; ++v) EXPECT_EQ(Quantise(v, t), v) << Name(t);
-    if (Info(t).is_integer || t == DType::kF64) continue;
+    if (Info(t).is_integer) continue;
     EXPECT_EQ(pattern.b, 2 / Info(t).machine_epsilon - 1) << Name(t);
   }
 }

@@ -144,25 +144,33 @@ TEST(ProbeData, ScalarsBecomePowersOfTwo) {
   EXPECT_EQ(NearPowerOfTwo(1e-30, 1), 0.5);
 }
 
-// Every sum of them is exact in any order, and an element that is clipped shows.
-TEST(ReduceProbe, LargeNumbersLeaveRoomForTheirSum) {
-  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32}) {
-    for (const std::int64_t length : {1, 1000, 65542}) {
+// Every sum of them is exact in any order, none overflows, and an element that is clipped shows.
+TEST(ReduceProbe, SignsAreAsLargeAsTheirSumAllows) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kBF16, DType::kF16,
+                        DType::kE4M3FN, DType::kE5M2FNUZ}) {
+    for (const std::int64_t length : {1, 50, 1000, 65542, 1 << 22}) {
+      SCOPED_TRACE(testing::Message() << Name(t) << ' ' << length);
       Case c;
       c.problem = ReduceProblem{.extents = {4, length}, .kind = "sum"};
       c.dtype = t;
       const std::vector<KernelProbe> probes = ReduceOp().Probes(c, *ReduceOp().MakePlan(c));
-      const auto large = std::find_if(probes.begin(), probes.end(), [](const KernelProbe& probe) {
-        return probe.name == "exact-large";
-      });
-      ASSERT_NE(large, probes.end()) << Name(t) << " " << length;
-      const Plan plan = *ReduceOp().MakePlan(large->data);
+      ASSERT_EQ(probes[1].name, "exact-signs");
+      const Plan plan = *ReduceOp().MakePlan(probes[1].data);
       EXPECT_TRUE(plan.exact);
-      const double largest = plan.inputs[0].pattern.b;
-      EXPECT_LE(largest * static_cast<double>(length), 0x1p24);
-      EXPECT_EQ(Quantise(largest, t), largest);
-      EXPECT_EQ(Quantise(largest - 1, t), largest - 1) << "every whole number below it, too";
-      EXPECT_GE(largest, 255);
+      const Pattern data = plan.inputs[0].pattern;
+      const auto n = static_cast<double>(length);
+      if (data.kind == PatternKind::kExactSparse) {
+        EXPECT_EQ(Info(t).storage_bits, 8);
+        EXPECT_LE(6 * std::sqrt(n * data.a), 0x1p13 * (1 + 1e-12));
+        continue;
+      }
+      ASSERT_EQ(data.kind, PatternKind::kExtremes);
+      EXPECT_EQ(data.b, 0);
+      EXPECT_EQ(std::exp2(std::round(std::log2(data.a))), data.a);
+      EXPECT_EQ(Quantise(data.a, t), data.a);
+      EXPECT_LE(data.a * n, Info(DType::kF32).max_finite);
+      EXPECT_LE(data.a * std::min(n, 6 * std::sqrt(n)), Info(plan.output.dtype).max_finite);
+      EXPECT_GT(data.a, Info(t).max_finite > 1e30 ? 1e30 : 0);
     }
   }
 }
@@ -194,6 +202,55 @@ TEST(ReduceProbe, ALostTailOfALongSumShowsThroughTheOutputsRounding) {
         shown += Quantise(whole, plan.output.dtype) != Quantise(less, plan.output.dtype);
       }
       EXPECT_GT(shown, 4);
+    }
+  }
+}
+
+// ---- layer norm
+
+// A layer or RMS norm of a row in FP64.
+std::vector<double> Normalised(const std::vector<double>& x, bool rms, double eps) {
+  const auto n = static_cast<double>(x.size());
+  const double mean = rms ? 0 : std::accumulate(x.begin(), x.end(), 0.0) / n;
+  double squares = 0;
+  for (const double v : x) squares += (v - mean) * (v - mean);
+  std::vector<double> y;
+  for (const double v : x) y.push_back((v - mean) / std::sqrt(squares / n + eps));
+  return y;
+}
+
+TEST(LayerNormProbe, LimitedElementsShow) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kBF16, DType::kF16}) {
+    for (const bool rms : {false, true}) {
+      for (const bool half : {false, true}) {
+        SCOPED_TRACE(testing::Message() << Name(t) << ' ' << rms << ' ' << half);
+        Case c;
+        c.problem = LayerNormProblem{.rows = 16, .cols = 300, .rms = rms};
+        c.dtype = t;
+        if (half) c.intermediate_dtype = DType::kF16;
+        const auto& p = std::get<LayerNormProblem>(c.problem);
+        const std::vector<KernelProbe> probes = LayerNormOp().Probes(c, *LayerNormOp().MakePlan(c));
+        ASSERT_EQ(probes[1].name, "large");
+        ASSERT_EQ(probes[1].skipped, "");
+        const Plan plan = *LayerNormOp().MakePlan(probes[1].data);
+        EXPECT_LT(plan.largest_intermediate, 0x1p126) << "fp32 holds all sums";
+        if (half) {
+          EXPECT_LE(LargestMagnitude(plan.inputs[0].pattern), 65504);
+          continue;
+        }
+        double error = 0;
+        for (std::int64_t row = 0; row < 16; ++row) {
+          std::vector<double> x(300);
+          RegeneratedInputs(plan, *probes[1].data.seed).Read(0, row * 300, 300, x.data());
+          const std::vector<double> right = Normalised(x, rms, p.eps);
+          for (double& v : x) v = std::clamp(v, -1e4, 1e4);
+          const std::vector<double> limited = Normalised(x, rms, p.eps);
+          for (std::size_t i = 0; i < x.size(); ++i) {
+            error = std::max(error, std::abs(right[i] - limited[i]));
+          }
+        }
+        EXPECT_GT(error, 0.5);
+      }
     }
   }
 }
@@ -270,6 +327,28 @@ TEST(SoftmaxProbe, RowsThatFallShowAConstantInTheDenominator) {
   }
 }
 
+// Right forms leave all weight on the largest element of rows that are far below 0, in blocks of
+// columns, too. A maximum that begins at -1e9 leaves nothing.
+TEST(SoftmaxProbe, EachColumnIsFarBelowZeroAndRightInEveryForm) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kBF16}) {
+    const KernelProbe probe = SoftmaxProbeOf(SoftmaxCase(3, 50, t), "each-column");
+    EXPECT_GT(probe.deviation, 0);
+    EXPECT_LT(probe.deviation, 1) << "0 is wrong";
+    for (const std::vector<double>& row : RowsOf(probe)) {
+      for (const SoftmaxForm form :
+           {SoftmaxForm::kQuotient, SoftmaxForm::kScaledFirst, SoftmaxForm::kLogarithm}) {
+        EXPECT_EQ(LargestOf(row, form), 1);
+      }
+      for (const double x : row) {
+        EXPECT_LT(x, -1e18);
+        const auto scaled = static_cast<float>(x) * 1.44269504F;
+        EXPECT_EQ(std::fma(static_cast<float>(x), 1.44269504F, -scaled), 0)
+            << "as a block's maximum";
+      }
+    }
+  }
+}
+
 TEST(SoftmaxProbe, ASingleRowIsFarBelowZero) {
   for (const std::int64_t rows : {1, 2, 100}) {
     const KernelProbe probe = SoftmaxProbeOf(SoftmaxCase(rows, 50, DType::kF32), "rows-apart");
@@ -302,14 +381,14 @@ TEST(SoftmaxProbe, EachColumnIsTheLargestOfARow) {
       std::vector<bool> seen(static_cast<std::size_t>(cols));
       for (const std::vector<double>& row : rows) {
         const auto at = std::max_element(row.begin(), row.end());
-        EXPECT_EQ(*at, 0x1p15);
-        EXPECT_EQ(std::count(row.begin(), row.end(), 0), cols - 1);
+        EXPECT_EQ(*at, -0x1p14);
+        EXPECT_EQ(std::count(row.begin(), row.end(), -0x1p15), cols - 1);
         seen[static_cast<std::size_t>(at - row.begin())] = true;
       }
       const bool all = cols <= 512;
       EXPECT_EQ(std::count(seen.begin(), seen.end(), true) == cols, all) << cols;
       // A kernel that is made for its rows may refuse more of them.
-      EXPECT_EQ(SoftmaxProbeOf(c, "last-column").name.empty(), all && !user) << cols;
+      EXPECT_EQ(SoftmaxProbeOf(c, "last-column").data.pattern, "one-large:32768:-1");
       EXPECT_TRUE(user ? rows.size() >= 700
                        : static_cast<std::int64_t>(rows.size()) * cols <= 1 << 19);
     }
@@ -402,23 +481,21 @@ TEST(DequantSoftmaxProbe, ArgmaxShowsTheLowestWeight) {
   }
 }
 
-TEST(DequantSoftmaxProbe, FarBelowZeroIsOneExactLogit) {
+// Every logit is a power of two of one product, which no form of the exponential rounds.
+TEST(DequantSoftmaxProbe, FarBelowZeroHasOneExactLargestLogit) {
   for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (const std::int64_t k : {1, 3, 72, 4096}) {
-      const Logits of = LogitsOf(DequantCase(1, 7, k, t), "far-below-0");
-      EXPECT_EQ(of.a[0] > 65504, t != DType::kF16);
-      for (const double x : of.x) {
-        EXPECT_EQ(x, of.x[0]);
-        EXPECT_LT(x, -70000);
-        EXPECT_GT(x, -142000);
-        EXPECT_EQ(static_cast<float>(x), x);
+      for (const bool half : {false, true}) {
+        Case c = DequantCase(2, 7, k, t);
+        if (half) c.intermediate_dtype = DType::kF16;
+        const Logits of = LogitsOf(c, "far-below-0");
+        EXPECT_EQ(of.a[0] > 65504, t != DType::kF16 && !half);
+        for (std::size_t i = 0; i < of.x.size(); ++i) {
+          EXPECT_EQ(of.x[i], (half ? -0x1p16 : -0x1p60) * (i % 7 == 0 ? 1 : 2));
+        }
+        EXPECT_LE(128 * of.scale[1], half ? 65504 : 0x1p61);
+        EXPECT_LT(of.probe.deviation, 1) << "0 is wrong";
       }
-      // Rounded in FP32 before the largest is subtracted, in each of 32 blocks.
-      const auto x = static_cast<float>(of.x[0]);
-      const float kLog2e = 1.44269504F;
-      const double fused = std::exp2(std::fma(x, kLog2e, -(x * kLog2e)));
-      EXPECT_LE(std::abs(std::pow(fused, 32) - 1), of.probe.deviation);
-      EXPECT_LT(of.probe.deviation, 1) << "0 is wrong";
     }
   }
 }
