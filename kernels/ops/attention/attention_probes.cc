@@ -58,7 +58,7 @@ std::optional<Magnitudes> MagnitudesFor(const Case& c) {
   // Products of codes stay well inside the accumulator's range.
   if (std::abs(exponent) > (input == DType::kF64 ? 1000 : 120)) return std::nullopt;
   int key = exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2);
-  // fp16 holds no such query: a kernel may read bf16 as fp16, but if it declares that format.
+  // fp16 holds no such query, which shows a kernel that reads bf16 as fp16. It may declare fp16.
   const bool declared = c.intermediate_dtype == DType::kF16;
   if (input == DType::kBF16 && std::abs(exponent) <= 40 && !declared) key -= 20;
   const int query = exponent - key;
