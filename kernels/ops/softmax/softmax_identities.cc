@@ -21,18 +21,26 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 19;  // of each-column
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;
 
+// The largest power of two that the kernel's input holds, and the format of what it holds between.
+double LargestHeld(const Case& c, const Plan& plan) {
+  const double largest = LargestPowerOfTwo(c.dtype);
+  return HoldsInHalf(c, plan) ? std::min(largest, LargestPowerOfTwo(DType::kF16)) : largest;
+}
+
 // So far from 0 that nothing is left, or everything overflows, of a maximum that begins at -1e4 or
 // ends at 1e4; beyond what fp16 holds if the format is. A power of two times log2(e) is not
 // rounded, so that kernels may scale it as they like.
-double Furthest(DType input) { return std::min(kBeyondHalf, LargestPowerOfTwo(input)); }
+double Furthest(const Case& c, const Plan& plan) {
+  return std::min(kBeyondHalf, LargestHeld(c, plan));
+}
 
 // The largest element of a row, and all others, of each-column. exp leaves nothing between them,
 // and nothing of a maximum that begins at -1e9. Kernels in use begin at -1e20. Both are powers of
 // two. 8-bit floats do not reach so far: there a column that is left out of the maximum overflows.
-Pattern LargestColumns(DType input) {
+Pattern LargestColumns(const Case& c, const Plan& plan) {
   constexpr double kFurthest = 0x1p61;
-  if (Info(input).storage_bits <= 8) return UnitRows(Furthest(input));
-  const double lowest = std::min(kFurthest, LargestPowerOfTwo(input));
+  if (Info(c.dtype).storage_bits <= 8) return UnitRows(Furthest(c, plan));
+  const double lowest = std::min(kFurthest, LargestHeld(c, plan));
   return UnitRows(-lowest / 2, -lowest);
 }
 
@@ -81,7 +89,7 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   const double far = c.dtype == DType::kF64 ? 1000.0 : 200.0;
   constexpr std::int64_t kSteps = 63;  // after which the pattern begins again
   const auto steps = static_cast<double>(std::clamp<std::int64_t>(few.rows - 1, 1, kSteps));
-  const double furthest = Furthest(c.dtype);
+  const double furthest = Furthest(c, plan);
   // Right rows hold one number, and wrong ones 0 or NaN. An online softmax may round the scaled
   // maximum anew for each block of columns.
   constexpr double kRounded = 0.5;
@@ -111,6 +119,8 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   return probes;
 }
 
-void SetLargestColumns(DType input, Plan& plan) { plan.inputs[0].pattern = LargestColumns(input); }
+void SetLargestColumns(const Case& c, Plan& plan) {
+  plan.inputs[0].pattern = LargestColumns(c, plan);
+}
 
 }  // namespace assay

@@ -29,13 +29,14 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 // The last is near -2^17, or the lowest number of the format. A single row holds this number.
 //
 // "each-column": -2^61, and -2^60 in one column, another one in each row. It has all weight. In
-// fp16 they are -2^15 and -2^14; in 8-bit floats 0 and the largest power of two.
+// fp16 they are -2^15 and -2^14, as where fp16 is declared for intermediates; in 8-bit floats 0 and
+// the largest power of two.
 //
 // "last-column": 0, and 2^17 or the largest power of two of the format in the last column.
 std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan);
 
 // The data of "each-column".
-void SetLargestColumns(DType input, Plan& plan);
+void SetLargestColumns(const Case& c, Plan& plan);
 
 }  // namespace assay
 

@@ -38,7 +38,7 @@ class Softmax final : public Op {
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
-    if (c.significand >= 0) SetLargestColumns(c.dtype, plan);
+    if (c.significand >= 0) SetLargestColumns(c, plan);
     SetRowDepth(p.cols,
                 DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kExponentials, p.cols,
                                 plan.accumulator_roundoff),

@@ -359,6 +359,21 @@ TEST(SoftmaxProbe, ASingleRowIsFarBelowZero) {
   }
 }
 
+// Kernels that hold what they scale in fp16 have no infinity there.
+TEST(SoftmaxProbe, WhatFp16HoldsHasRoomWhereItIsDeclared) {
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3FN}) {
+    for (const std::int64_t rows : {1, 5}) {
+      Case c = SoftmaxCase(rows, 50, t);
+      c.intermediate_dtype = DType::kF16;
+      for (const char* name : {"each-column", "rows-apart", "last-column"}) {
+        for (const std::vector<double>& row : RowsOf(SoftmaxProbeOf(c, name))) {
+          for (const double x : row) ASSERT_LT(std::abs(x) * 1.4427, 65504) << Name(t) << name;
+        }
+      }
+    }
+  }
+}
+
 // Which times log2(e) is exact, so that the exponent of the largest element is 0 in every form.
 TEST(SoftmaxProbe, TheLargestElementIsAPowerOfTwo) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
