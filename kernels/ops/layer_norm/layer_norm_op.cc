@@ -19,6 +19,25 @@
 namespace assay {
 namespace {
 
+// Whether all elements of a row are one number, which may be 0.
+bool HoldsOneNumber(const Pattern& x) {
+  switch (x.kind) {
+    case PatternKind::kZeros:
+    case PatternKind::kOnes:
+    case PatternKind::kConstant:
+    case PatternKind::kRowVary:
+      return true;
+    case PatternKind::kOneHot:
+    case PatternKind::kUniform:
+    case PatternKind::kIntegers:
+      return x.a == x.b;
+    case PatternKind::kNearConstant:
+      return x.b == 0;
+    default:
+      return false;
+  }
+}
+
 // A row of equal elements has no deviation, and squares of tiny ones are 0 in what they are
 // summed in: without an eps the reference or a right kernel divides by 0.
 void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
@@ -28,8 +47,7 @@ void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
   const auto patterns = ParsePatterns(c.pattern, nullptr);
   const Pattern x = patterns.has_value() ? patterns->front() : Pattern{};
   const bool zeros = x.kind == PatternKind::kZeros || x.kind == PatternKind::kRowVary;
-  const bool equal =
-      zeros || x.kind == PatternKind::kConstant || x.kind == PatternKind::kOnes || p.cols == 1;
+  const bool equal = HoldsOneNumber(x) || p.cols == 1;
   const double most = LargestMagnitude(x);
   const bool tiny = x.kind == PatternKind::kDenormal || most * most < sums.min_normal;
   if (tiny || (p.rms ? zeros : equal)) {

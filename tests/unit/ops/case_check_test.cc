@@ -292,7 +292,8 @@ TEST(CaseCheck, LayerNormEpsilon) {
   EXPECT_THAT(BadFields(c), IsEmpty());
   c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = 1e-46};  // 0 in fp32
   for (const char* const pattern :
-       {"constant:0.1", "ones", "zeros", "row-vary", "denormal", "normal:1e-25"}) {
+       {"constant:0.1", "ones", "zeros", "row-vary", "denormal", "normal:1e-25", "one-hot:3:3",
+        "integers:7:7", "near-constant:2:0"}) {
     c.pattern = pattern;
     EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps")) << pattern;
   }
