@@ -85,6 +85,12 @@ absl::Status CheckAddress(const std::string& address) {
   return Unavailable(address, std::generic_category().message(error));
 }
 
+void RefuseCompression(grpc::ServerBuilder& builder) {
+  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(packed, false);
+  }
+}
+
 absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                            const GrpcServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
@@ -99,10 +105,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   }
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
   builder.SetMaxSendMessageSize(-1);
-  // gRPC unpacks a request before it looks at its size, and before anything is known of the caller.
-  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
-    builder.SetCompressionAlgorithmSupportStatus(packed, false);
-  }
+  RefuseCompression(builder);
   // Many clients with large requests must not take the memory that cases need.
   builder.SetResourceQuota(
       grpc::ResourceQuota("assayd").Resize(static_cast<std::size_t>(options.transport_bytes)));

@@ -49,6 +49,10 @@ struct GrpcServer {
 // does not give. A socket that another program serves is never replaced.
 absl::Status CheckAddress(const std::string& address);
 
+// The server answers compressed requests with UNIMPLEMENTED. gRPC would unpack a request before it
+// looks at its size, and before anything is known of the caller.
+void RefuseCompression(grpc::ServerBuilder& builder);
+
 // Serves `service` at once. INVALID_ARGUMENT if an address may not be plaintext, UNAVAILABLE if the
 // server cannot get a port. Reflection answers for every service that it lists.
 absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,

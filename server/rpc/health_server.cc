@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   grpc::ServerBuilder builder;
   builder.RegisterCallbackGenericService(&health->nothing_);
   builder.SetMaxReceiveMessageSize(kMaxCheckBytes);
+  RefuseCompression(builder);
   builder.SetResourceQuota(grpc::ResourceQuota("health").Resize(kMostProberBytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostProbers);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "server/auth/access.h"
 #include "server/kernels/user_kernels.h"
 #include "server/rpc/call_desk.h"
 #include "server/rpc/grpc_server.h"
+#include "server/rpc/health_server.h"
 #include "server/rpc/upload_stream.h"
 #include "tests/unit/server/rpc_fixture.h"
 
@@ -214,6 +216,24 @@ TEST(PackedRequests, AreNotUnpacked) {
     const grpc::Status status = stub->CreateJob(&context, request, &job);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_THAT(status.error_message(), HasSubstr("is disabled"));
+  }
+}
+
+TEST(PackedRequests, AreNotUnpackedByTheHealthPort) {
+  const absl::StatusOr<std::unique_ptr<HealthServer>> server = HealthServer::Start("127.0.0.1:0");
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto stub = grpc::health::v1::Health::NewStub(
+      grpc::CreateChannel((*server)->address(), grpc::InsecureChannelCredentials()));
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(std::string(1000, 'x'));
+  for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_NONE, GRPC_COMPRESS_GZIP}) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+    context.set_compression_algorithm(packed);
+    grpc::health::v1::HealthCheckResponse answer;
+    EXPECT_EQ(stub->Check(&context, request, &answer).error_code(),
+              packed == GRPC_COMPRESS_NONE ? grpc::StatusCode::NOT_FOUND
+                                           : grpc::StatusCode::UNIMPLEMENTED);
   }
 }
 
