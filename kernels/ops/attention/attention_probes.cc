@@ -172,7 +172,10 @@ KernelProbe FarFrom0(const Case& c, const AttentionProblem& p, bool above) {
     return probe;
   }
   // If the right key's V is 0, the bound of an element is next to 0, and any other key's V shows.
-  const Pattern key{PatternKind::kIntegers, least, most}, value{PatternKind::kSparse, 0.5, 1};
+  // A kernel may clip large V, of which fp16 holds sixteen times as much.
+  const bool wide = !IsEightBitFloat(c.dtype) && !IsEightBitFloat(OutputType(c));
+  const double large = wide ? 4096 / std::max(1.0, std::abs(p.scale_v)) : 1;
+  const Pattern key{PatternKind::kIntegers, least, most}, value{PatternKind::kSparse, 0.5, large};
   probe.data = ProbeCase(c, p,
                          Cat(OneHot(std::copysign(query, above ? scale : -scale)), "/",
                              ToString(key), "/", ToString(value)),

@@ -137,7 +137,7 @@ constexpr double kSmallProduct = 0x1p-14;
 Significands SignificandData(const Case& c, bool beyond, double most_factor) {
   const bool wide = ReachesBeyondHalf(OutputType(c));
   const double small = ReachesBeyondHalf(c.dtype) ? kSmallProduct : 1;
-  const double product = !wide ? 1 : beyond ? kBeyondHalf : small;
+  const double product = !wide ? 1 : beyond ? LargeProduct(c.dtype) : small;
   const double most = LargestPowerOfTwo(c.dtype);
   if (!HasSignificandProbes(c.dtype)) return {kEveryFiniteNumber, std::min(product, most)};
   const double least =
@@ -170,6 +170,8 @@ Pattern NearZero(DType t) {
 }
 
 bool ReachesBeyondHalf(DType t) { return Info(t).max_finite >= Info(DType::kBF16).max_finite; }
+
+double LargeProduct(DType input) { return ReachesBeyondHalf(input) ? 0x1p34 : kBeyondHalf; }
 
 bool HoldsInHalf(const Case& c, const Plan& plan) {
   return c.intermediate_dtype == DType::kF16 ||

@@ -63,9 +63,9 @@ std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem
 // What the two operands of a significand probe hold: one numbers, the other 0 and one unit. In
 // formats of 16 bits and more the numbers are small and the unit is large (LargeUnit), because a
 // kernel may take small numbers for 0, or clip large ones. Their products are from 1 to 3. If the
-// output's format goes beyond what fp16 holds, so do the products if `beyond`, and else they are
-// small, too; fp16 inputs have no room for both. A kernel may multiply or divide an operand by up
-// to `most_factor`, a power of two: the operand stays normal and finite.
+// output's format goes beyond what fp16 holds, the products are large if `beyond` (LargeProduct),
+// and else small, too; fp16 inputs have no room for both. A kernel may multiply or divide an
+// operand by up to `most_factor`, a power of two: the operand stays normal and finite.
 struct Significands {
   Pattern numbers;
   double unit = 1;
@@ -80,6 +80,9 @@ bool IsEightBitFloat(DType input);
 bool ReachesBeyondHalf(DType t);
 // Such a number, a power of two.
 inline constexpr double kBeyondHalf = 0x1p17;
+// Larger than what kernels clip their results at: 65504, 1e6, 1e9. Products of fp16's numbers do
+// not reach it, if one of them may be multiplied by a factor: theirs is beyond fp16.
+double LargeProduct(DType input);
 // Whether a kernel declares that it holds intermediate results in fp16, which may overflow there.
 bool HoldsInHalf(const Case& c, const Plan& plan);
 

@@ -55,7 +55,7 @@ Significands OneProducts(const Case& c) {
   const FormatInfo& f = Info(c.dtype);
   const bool beyond = c.significand == 1 && ReachesBeyondHalf(OutputType(c));
   const double factor = ProductFactor(p);
-  const double largest = (beyond ? kBeyondHalf : kCurved) / (factor > 0 ? factor : 1);
+  const double largest = (beyond ? LargeProduct(c.dtype) : kCurved) / (factor > 0 ? factor : 1);
   if (f.is_integer) {
     const double unit = std::clamp(std::round(largest / f.max_finite), 1.0, f.max_finite);
     // -128 is the one of which the format has no negative.

@@ -36,6 +36,7 @@ struct Defect {
   float most_score = kInf;  // scores are clamped to it
   DType read_through = DType::kF64;
   float least_value = 0;             // elements of V nearer to 0 are taken for 0
+  float most_value = kInf;           // elements of V are clipped to it
   DType scaled_query = DType::kF64;  // what Q times scale and log2(e) is rounded to; fp64: not so
   DType score = DType::kF64;
   DType weight = DType::kUnspecified;  // the input's
@@ -51,8 +52,8 @@ class FlashKernel : public Kernel {
     for (std::size_t t = 0; t < 3; ++t) {
       for (std::int64_t i = 0; i < inputs[t].count(); ++i) {
         const double x = LoadDouble(in_, inputs[t].data, i);
-        const bool lost = t == 2 && std::abs(x) < static_cast<double>(defect_.least_value);
-        in[t].push_back(lost ? 0.0f : static_cast<float>(Quantise(x, defect_.read_through)));
+        in[t].push_back(static_cast<float>(Quantise(x, defect_.read_through)));
+        if (t == 2) in[t].back() = Value(in[t].back());
       }
     }
     mask_ = problem_.masked() ? inputs[3].as<std::int8_t>() : nullptr;
@@ -63,6 +64,11 @@ class FlashKernel : public Kernel {
   }
 
  private:
+  float Value(float v) const {
+    if (std::abs(v) < defect_.least_value) return 0;
+    return std::clamp(v, -defect_.most_value, defect_.most_value);
+  }
+
   void Row(const float* q, const float* k, const float* v, std::int64_t row,
            const TensorView& output) const {
     const std::int64_t dim = problem_.dim, keys = problem_.KvSeq();
@@ -235,6 +241,9 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
     }
     const char* probe = t == DType::kF16 ? "exact-significand-v" : "small-weights";
     all.push_back({probe, {.least_value = 1e-4f}, t, false});
+    for (const float most : {8.0f, 1000.0f}) {
+      all.push_back({"far-below-0", {.most_value = most}, t, false});
+    }
     all.push_back({"key-groups", {.knows_none = false}, t, false, true});
     all.push_back({"key-groups", {.knows_empty = false}, t, false, true});
     all.push_back({"key-groups", {.knows_empty = false}, t, true, true});

@@ -28,7 +28,7 @@ TEST(SignificandData, NumbersAreFarBelowOneAndTheirProductsAreNot) {
           const bool far = beyond && out == DType::kF32;
           EXPECT_EQ(data.numbers.b, 3 * least);
           const bool small = out == DType::kF32 && t != DType::kF16;
-          EXPECT_EQ(least * data.unit, far ? kBeyondHalf : small ? 0x1p-14 : 1);
+          EXPECT_EQ(least * data.unit, far ? LargeProduct(t) : small ? 0x1p-14 : 1);
           EXPECT_LE(data.unit, LargestPowerOfTwo(t));
           if (t == DType::kF16) {
             EXPECT_GE(least / factor, Info(t).min_normal);
