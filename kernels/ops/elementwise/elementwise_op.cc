@@ -108,8 +108,11 @@ class Elementwise final : public Op {
     const bool half = HoldsInHalf(c, plan);
     const bool far = !half && ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
     const bool high = !half && c.dtype == DType::kF16 && Info(OutputType(c)).max_finite > 32767;
-    // Beyond fp16 if the formats are, in fp16 near its largest number.
-    const std::string above = far ? "integers:131072:147455" : high ? "integers:16384:32767" : "";
+    // Beyond fp16 and what a kernel may clip at if the formats are, in fp16 near its largest
+    // number.
+    const std::string above = far    ? ToString({PatternKind::kUniform, 0x1p34, 0x1p35})
+                              : high ? "integers:16384:32767"
+                                     : "";
     const std::string near_0 = half || IsEightBitFloat(c.dtype) ? "" : ToString(NearZero(c.dtype));
     // An output of few bits shows no factor near 0.
     const bool shown = c.dtype == DType::kF16 || ReachesBeyondHalf(OutputType(c));
