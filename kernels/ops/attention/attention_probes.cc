@@ -148,16 +148,21 @@ std::string OneHot(double value) { return ToString({PatternKind::kOneHot, value,
 // changes. They lie so far apart that one key mostly has all the weight, and that a hidden key
 // often scores thousands more than it. All are below 0, or all above.
 KernelProbe FarFrom0(const Case& c, const AttentionProblem& p, bool above) {
+  const bool wide_keys = ReachesBeyondHalf(c.dtype), one_binade = above && wide_keys;
   // Of the score with the weight. Farther from 0, an output of 0 is within the bound.
-  constexpr double kFar = 12000, kMostSpread = 1024;
+  const double far = one_binade ? 24000 : 12000;
+  // The ratio of the largest key to the least. Above, bf16 keys lie in one binade, so that scores
+  // are 90 apart: a kernel may round Q times the scale to bf16, which changes their distances.
+  // Below, a kernel may subtract 1e6 from base-2 scores that causality hides (Triton's tutorial).
+  const double most_spread = one_binade ? 2 : above || p.masked() ? 1024 : 40;
   KernelProbe probe{above ? "far-above-0" : "far-below-0", {}};
   const FormatInfo& f = Info(c.dtype);
   const double scale = ScoreScale(p, c.dtype);
   // A format of wide range holds keys that fp16 does not.
-  const double least = ReachesBeyondHalf(c.dtype) ? kBeyondHalf : 16;
-  const double spread = std::min(static_cast<double>(p.KvSeq() + 1), kMostSpread);
+  const double least = wide_keys ? kBeyondHalf : 16;
+  const double spread = std::min(static_cast<double>(p.KvSeq() + 1), most_spread);
   const double most = std::floor(std::min(least * spread, f.max_finite));
-  const double query = std::min(FewBitsFrom(kFar / ((above ? most : least) * std::abs(scale))),
+  const double query = std::min(FewBitsFrom(far / ((above ? most : least) * std::abs(scale))),
                                 LargestPowerOfTwo(c.dtype));
   const bool held = query >= f.min_normal && query * most <= kLargestProduct && least < most;
   if (!held || !(query * (above ? most : least) * std::abs(scale) >= GapOf(c.dtype))) {

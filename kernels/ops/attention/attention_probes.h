@@ -26,7 +26,8 @@ namespace assay {
 // every bit of its significands. The output is a row of V, bit by bit.
 //
 // far-below-0: all scores are so far below 0 that exp of them is 0, and so far apart that a hidden
-// key takes all the weight if a mask only subtracts 10,000 from its score. Judged by the bound.
+// key takes all the weight if a mask only subtracts 10,000 from its score. For causality 1e6 is
+// enough, as in kernels in use. Judged by the bound.
 //
 // small-weights: weights fall from 1 to about 1e-6, and each size shows in elements of its own,
 // times a V that is smaller than fp16 holds. A weight that a kernel drops fails, and so does one

@@ -273,6 +273,34 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
   }
 }
 
+// Triton's tutorial subtracts 1e6 from base-2 scores that causality hides.
+TEST(Flash, AMaskThatSubtractsAMillionIsNotAccused) {
+  for (const DType t : {DType::kBF16, DType::kF16, DType::kF32}) {
+    for (const std::int64_t seq : {3, 40, 150, 300}) {
+      Case c;
+      c.problem = AttentionProblem{.heads = 1, .seq = seq, .dim = 32, .causal = true};
+      c.dtype = t;
+      SCOPED_TRACE(DefaultName(c));
+      const CaseOutcome outcome = RunFlash(c, {.hidden = -1e6f / 1.44269504f});
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+    }
+  }
+}
+
+// Q times the scale is rounded to bf16. Data of a usual range do not tell, and no exact case may.
+TEST(Flash, ARoundedQueryThatTheOwnDataAllowIsNotAccused) {
+  for (const std::int64_t keys : {64, 100, 256}) {
+    for (const std::int64_t dim : {16, 32, 128}) {
+      Case c;
+      c.problem = AttentionProblem{.heads = 2, .seq = 64, .kv_seq = keys, .dim = dim};
+      c.dtype = DType::kBF16;
+      SCOPED_TRACE(DefaultName(c));
+      const CaseOutcome outcome = RunFlash(c, {.scaled_query = DType::kBF16});
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+    }
+  }
+}
+
 // Scores of tens, whose rounding to 16 bits changes weights by more than those 16 bits round by.
 Case LargeScores(DType dtype, bool causal) {
   Case c;
