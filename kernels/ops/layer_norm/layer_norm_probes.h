@@ -5,10 +5,12 @@
 //                   is 0, negative or far off; (x − μ)² loses nothing. Not for the RMS form,
 //                   whose mean is not subtracted.
 //   large           x = S·normal with a large S, in formats of 16 bits and more: a kernel that
-//   clips
-//                   elements shows. The bound of rows with a large mean is too wide for that.
+//                   clips elements shows. The bound of rows with a large mean is too wide for that.
 //   small-variance  x = s·normal, s² near eps/4: without eps the elements are √5 too large.
 //   last-column     x = 0 and a large number in the last column: a sum without it is 0.
+//
+// Weight and bias hold the same pattern as x. In last-column, and if a kernel declares fp16, they
+// are the usual ones, because the results are beyond what fp16 holds otherwise.
 //
 // A row of so large a mean is kept within E by every two-pass kernel, for E grows with
 // n·mean|x|·rstd as its rounding does.

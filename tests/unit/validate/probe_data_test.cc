@@ -255,6 +255,22 @@ TEST(LayerNormProbe, LimitedElementsShow) {
   }
 }
 
+// x and the weight in the last column are not both so large that fp16 does not hold the result.
+TEST(LayerNormProbe, TheLastColumnsResultsAreFinite) {
+  for (const bool rms : {false, true}) {
+    Case c;
+    c.problem = LayerNormProblem{.rows = 4, .cols = 20000, .affine = true, .rms = rms};
+    c.dtype = DType::kF16;
+    for (const KernelProbe& probe : LayerNormOp().Probes(c, *LayerNormOp().MakePlan(c))) {
+      if (probe.name != "last-column") continue;
+      const Plan plan = *LayerNormOp().MakePlan(probe.data);
+      const double weight = LargestMagnitude(plan.inputs[1].pattern);
+      EXPECT_LT(weight * std::sqrt(20000), 65504);
+      EXPECT_GT(LargestMagnitude(plan.inputs[0].pattern), 4000);
+    }
+  }
+}
+
 // ---- softmax
 
 Case SoftmaxCase(std::int64_t rows, std::int64_t cols, DType t) {
