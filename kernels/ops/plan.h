@@ -39,6 +39,9 @@ struct Plan {
   // Unit roundoff of a format narrower than the accumulator's that the kernel under
   // test declares it holds intermediates in (Kernel::intermediate_roundoff); 0: none.
   double intermediate_roundoff = 0;
+  // The smallest number of a format that a case declares (Case::intermediate_dtype); 0: none.
+  // Results near 0 are rounded to multiples of it.
+  double intermediate_step = 0;
   // Relative error that the kernel under test declares in 1 times an element
   // (Kernel::operand_roundoff); 0: none.
   double operand_roundoff = 0;

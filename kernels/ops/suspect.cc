@@ -57,6 +57,7 @@ Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read
     absl::StatusOr<Plan> plan = scene.op.MakePlan(altered);
     if (!plan.ok()) return std::nullopt;
     plan->intermediate_roundoff = scene.plan.intermediate_roundoff;
+    plan->intermediate_step = scene.plan.intermediate_step;
     plan->flushes_subnormals = scene.plan.flushes_subnormals;
     plan->accumulator = scene.plan.accumulator;
     const AlteredInputs inputs(scene, *plan, read);

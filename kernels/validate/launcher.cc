@@ -33,7 +33,9 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
           : std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   if (case_.intermediate_dtype != DType::kUnspecified) {
-    plan.intermediate_roundoff = kDeclaredRoundings * Info(case_.intermediate_dtype).unit_roundoff;
+    const FormatInfo& held = Info(case_.intermediate_dtype);
+    plan.intermediate_roundoff = kDeclaredRoundings * held.unit_roundoff;
+    plan.intermediate_step = held.min_subnormal;
   }
   // Arithmetic flushes; a conversion to a format of a smaller range does not.
   const bool flushed = Info(plan.output.dtype).min_normal <= Info(DType::kF32).min_normal;

@@ -65,8 +65,8 @@ std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
     for (std::int64_t j = 0; j < p.n; ++j) {
       if (r[j] > 0) spread += SoftmaxSpread(r[j], max + std::log(r[j] / *largest), max);
     }
-    return SoftmaxSumBound(arithmetic, rounding, HeldFormat{plan.intermediate_roundoff}, p.n,
-                           spread);
+    const HeldFormat held = {plan.intermediate_roundoff, plan.intermediate_step / 2};
+    return SoftmaxSumBound(arithmetic, rounding, held, p.n, spread);
   });
 }
 

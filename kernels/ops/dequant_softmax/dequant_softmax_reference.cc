@@ -61,6 +61,8 @@ DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem
   const ProductBound product = MakeProductBound(input, problem.k, plan.flushes_subnormals);
   DequantSoftmaxBound bound;
   bound.arithmetic = ArithmeticOf(input);
+  // What exponentials lose.
+  bound.arithmetic.min_normal = std::max(bound.arithmetic.min_normal, plan.intermediate_step / 2);
   bound.sum_factor = product.factor;
   bound.underflow = product.underflow;
   bound.growth = plan.proven_factor;
@@ -84,7 +86,8 @@ DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem&
                                                     DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   return {{static_cast<double>(problem.n), arithmetic.u, plan.intermediate_roundoff,
-           DistinctLogits(plan, problem.n), kFlushedExp * arithmetic.min_normal,
+           DistinctLogits(plan, problem.n),
+           kFlushedExp * arithmetic.min_normal + plan.intermediate_step / 2,
            OutputStepsOf(plan.output.dtype)},
           static_cast<double>(problem.k)};
 }

@@ -18,7 +18,7 @@
 //   E = r·t·exp(κ·t) + r·u_i + 2·FP32's smallest normal,   at most 1,
 // since no right output leaves [0, 1]; the last two terms as in the softmax operator: u_i
 // is the roundoff of a narrower format that a kernel declares for its exponentials, the
-// other what they lose where they flush.
+// other what they lose where they flush, or to half of that format's smallest step if it is more.
 //
 // κ = max(γ_(k+8)/c_k, n/h) is the plan's proven factor. With γ in the place of c_k and n in the
 // place of h, t is at most κ·t, and r·(exp(κt) − 1) <= κ·r·t·exp(κt): κ·E is the proven bound,

@@ -105,6 +105,7 @@ class Elementwise final : public Op {
   // products and sums are normal numbers, but not what GELU gives.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
+    const double declared = plan.intermediate_roundoff;
     const bool half = HoldsInHalf(c, plan);
     const bool far = !half && ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
     const bool high = !half && c.dtype == DType::kF16 && Info(OutputType(c)).max_finite > 32767;
@@ -122,7 +123,7 @@ class Elementwise final : public Op {
         probes = SumProbes(c);
         break;
       case ElementwiseKind::kSiluMul:
-        probes = Saturated(c,
+        probes = Saturated(c, declared,
                            (above.empty() ? "integers:64:127" : above) + "/" +
                                (near_0.empty() || !shown ? "integers:-8:8" : near_0),
                            "integers:-127:-64/integers:-8:8",
@@ -131,8 +132,8 @@ class Elementwise final : public Op {
                                                                : "uniform:-64:64/normal");
         break;
       default:
-        probes = Saturated(c, above.empty() ? "integers:16:31" : above, "integers:-31:-16",
-                           "uniform:-16:16");
+        probes = Saturated(c, declared, above.empty() ? "integers:16:31" : above,
+                           "integers:-31:-16", "uniform:-16:16");
         break;
     }
     if (!near_0.empty()) {
@@ -158,12 +159,12 @@ class Elementwise final : public Op {
     return probes;
   }
 
-  static std::vector<KernelProbe> Saturated(const Case& c, std::string above, std::string below,
-                                            std::string between) {
+  static std::vector<KernelProbe> Saturated(const Case& c, double declared, std::string above,
+                                            std::string below, std::string between) {
     constexpr double kQuotient = 4;  // roundings of the accumulator
     KernelProbe saturated{"saturated",
                           ProbeCase(c, ProblemOf(c), std::move(above), /*exact=*/true)};
-    saturated.deviation = kQuotient * AccumulatorRoundoff(c.dtype);
+    saturated.deviation = kQuotient * AccumulatorRoundoff(c.dtype) + declared;
     return {{"wide", ProbeCase(c, ProblemOf(c), std::move(between), /*exact=*/false)},
             {"saturated-below", ProbeCase(c, ProblemOf(c), std::move(below), /*exact=*/false)},
             std::move(saturated)};

@@ -13,10 +13,11 @@ ElementwiseTerms MakeElementwiseTerms(const ElementwiseProblem& problem, DType i
                                       const Plan& plan) {
   const Arithmetic a = ArithmeticOf(input);
   const bool flushes = plan.flushes_subnormals;
+  const double held = plan.intermediate_step / 2;
   return {problem.kind_of(),
           a.times * a.u,
-          a.min_normal,
-          flushes ? a.min_normal : 0.5 * a.quantum,
+          a.min_normal + held,
+          (flushes ? a.min_normal : 0.5 * a.quantum) + held,
           flushes ? a.min_normal : 0.0,
           plan.intermediate_roundoff};
 }

@@ -8,8 +8,9 @@
 //              z = √(2/π)·(a + 0.044715·a³)
 // u is the accumulator's roundoff, m its smallest normal number, l what a product may lose to
 // underflow: half of its smallest subnormal, or m if the kernel declares that it flushes. u_i is
-// the roundoff of a narrower format that a kernel declares for silu, erf or tanh. u counts twice
-// for fp64. E is 0 where r or an operand is not finite.
+// the roundoff of a narrower format that a kernel declares for silu, erf or tanh; half of that
+// format's smallest step is added to m and l. u counts twice for fp64. E is 0 where r or an operand
+// is not finite.
 //
 // add: one correctly rounded addition. In fp32 and then in a 16-bit format it is rounded twice and
 // comes out the same, because 24 >= 2·11 + 2 (S. Figueroa, "When is double rounding innocuous?",

@@ -18,6 +18,7 @@ struct LayerNormTerms {
   bool rms = false;
   bool affine = false;
   double intermediate = 0;  // u_i/u
+  double held_step = 0;     // q_i/u
 };
 
 // What a row's elements have in common.
@@ -56,12 +57,13 @@ ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTe
                                                                const LayerNormRow& row, double x,
                                                                double weight, double bias) {
   const double y = (x - row.origin - row.offset) * row.rstd;
-  double e = (t.depth + 8 + (t.affine ? 0 : t.intermediate)) * std::abs(y);
+  double e = (t.depth + 8 + (t.affine ? 0 : t.intermediate)) * std::abs(y) + t.held_step;
   if (!t.rms)
     e += (t.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd * (1 + std::abs(y));
   if (!t.affine) return {y, std::isfinite(y) ? t.u * e : 0.0};
   const double r = y * weight + bias;
-  e = std::abs(weight) * e + (2 + 2 * t.intermediate) * std::abs(weight * y) + 2 * std::abs(r);
+  e = std::abs(weight) * e + (2 + 2 * t.intermediate) * std::abs(weight * y) + 2 * std::abs(r) +
+      t.held_step;
   return {r, std::isfinite(r) ? t.u * e : 0.0};
 }
 

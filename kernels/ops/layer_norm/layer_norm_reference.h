@@ -4,7 +4,8 @@
 //   r = ŷ·w + b
 //   E = u·[(h·mean|x| + |μ|)·rstd·(1 + |ŷ|) + (h + 8)·|ŷ|]   RMS: u·(h + 8)·|ŷ|
 // and with weight and bias |w|·E + 2·u·(|w·ŷ| + |r|). A kernel that holds ŷ, and then w·ŷ, in a
-// format of unit roundoff u_i has u_i·|ŷ| more, or 2·u_i·|w·ŷ|. h, the depth of the row's sums, is
+// format of unit roundoff u_i has u_i·|ŷ| more, or 2·u_i·|w·ŷ|,
+// and half of that format's smallest step q_i for each. h, the depth of the row's sums, is
 // in row_depth.h; with the row's length n in its place the bound is proven, and it is at most κ =
 // n/h times as large. Squares below the last place of their sum are lost, as exponentials of a
 // softmax are, but together they are no part of it that matters. Counted twice for fp64, 0 where r

@@ -60,19 +60,19 @@ void Row(const LayerNormProblem& problem, const LayerNormTerms& terms, const dou
       d, problem.rms ? 0.0 : (terms.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd);
   const V depth = hn::Set(d, terms.depth + 8 + (problem.affine ? 0.0 : terms.intermediate));
   const V of_product = hn::Set(d, 2 + 2 * terms.intermediate);
-  const V one = hn::Set(d, 1.0), two = hn::Set(d, 2.0);
+  const V one = hn::Set(d, 1.0), two = hn::Set(d, 2.0), step = hn::Set(d, terms.held_step);
   const V infinity = hn::Set(d, HUGE_VAL);
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V y = hn::Mul(hn::Sub(hn::Sub(hn::LoadU(d, x + i), origin), offset), rstd);
     const V size = hn::Abs(y);
     V r = y;
-    V e = hn::MulAdd(spread, hn::Add(one, size), hn::Mul(depth, size));
+    V e = hn::MulAdd(spread, hn::Add(one, size), hn::MulAdd(depth, size, step));
     if (problem.affine) {
       const V w = hn::LoadU(d, weight + i);
       const V scaled = hn::Mul(w, y);
       r = hn::Add(scaled, hn::LoadU(d, bias + i));
       e = hn::MulAdd(hn::Abs(w), e,
-                     hn::MulAdd(of_product, hn::Abs(scaled), hn::Mul(two, hn::Abs(r))));
+                     hn::MulAdd(of_product, hn::Abs(scaled), hn::MulAdd(two, hn::Abs(r), step)));
     }
     hn::StoreU(r, d, value + i);
     hn::StoreU(hn::IfThenElseZero(hn::Lt(hn::Abs(r), infinity), hn::Mul(unit, e)), d,

@@ -63,9 +63,9 @@ class Rotations {
 
 RopeTerms MakeRopeTerms(const RopeProblem& problem, DType input, const Plan& plan) {
   const Arithmetic a = ArithmeticOf(input);
+  const double lost = plan.flushes_subnormals ? a.min_normal : 0.5 * a.quantum;
   return {std::log(KernelScalar(input, problem.theta)), static_cast<double>(problem.dim),
-          a.times * a.u, plan.flushes_subnormals ? a.min_normal : 0.5 * a.quantum,
-          plan.intermediate_roundoff};
+          a.times * a.u, lost + plan.intermediate_step / 2, plan.intermediate_roundoff};
 }
 
 void RopeReferenceAt(const RopeProblem& problem, const RopeTerms& terms, const HostInputs& inputs,

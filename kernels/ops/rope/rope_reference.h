@@ -5,8 +5,9 @@
 //   E  = (|x1| + |x2|)·(min(2, α·u·f) + 12·u + 3·u_i) + 3·l
 //   f  = 24 + 8·s·ln θ + 2·i; 4 for the first pair
 // u is the accumulator's roundoff, u_i the roundoff of a narrower format that a kernel declares for
-// cosine, sine and products, l what a product may lose to underflow. u counts twice for fp64. E is
-// 0 where r is not finite, and where both elements are 0.
+// cosine, sine and products, l what a product may lose to underflow, with half of that format's
+// smallest step. u counts twice for fp64. E is 0 where r is not finite, and where both elements are
+// 0.
 //
 // Kernels compute the angle in the accumulator's format, and its relative error is what the
 // angle's size makes of it:

@@ -14,7 +14,8 @@ namespace {
 // say which, so the larger step counts.
 HeldFormat HeldFormatOf(DType input, const Plan& plan) {
   if (!(plan.intermediate_roundoff > 0)) return {};
-  const double step = std::max(Info(input).min_subnormal, Info(plan.output.dtype).min_subnormal);
+  const double step = std::max(
+      {Info(input).min_subnormal, Info(plan.output.dtype).min_subnormal, plan.intermediate_step});
   return {plan.intermediate_roundoff, step / 2};
 }
 

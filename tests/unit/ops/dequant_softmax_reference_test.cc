@@ -58,6 +58,19 @@ PlainResult ExpectFastIsPlain(const Case& c,
   return fast;
 }
 
+// Small exponentials that a kernel of bf16 holds in fp16, whose steps near 0 are larger.
+TEST(DequantSoftmaxReference, ADeclaredFormatHasItsOwnSteps) {
+  const Case c = CaseOf({.m = 2, .n = 40, .k = 16}, DType::kBF16);
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  Plan plan = PlanOf(c);
+  const double before = MakeDequantSoftmaxBound(p, c.dtype, plan).arithmetic.min_normal;
+  EXPECT_EQ(before, Info(DType::kF32).min_normal);
+  plan.intermediate_step = Info(DType::kF16).min_subnormal;
+  const Tensors tensors(plan, Values(plan, 1));
+  const PlainResult plain = PlainReference(DequantSoftmaxOp(), c, plan, tensors);
+  for (const double allowance : plain.allowance) EXPECT_GE(allowance, plan.intermediate_step);
+}
+
 TEST(DequantSoftmaxReference, ByHand) {
   // x = 0.5·(3·2 − 1·4), 0.25·(3·−1 − 1·5) = 1, −2.
   const Case c = CaseOf({.m = 1, .n = 2, .k = 2}, DType::kF32);

@@ -103,6 +103,20 @@ TEST(ElementwiseReference, WhatAKernelDeclaresWidensTheAllowance) {
   EXPECT_GT(PlainReference(ElementwiseOp(), c, plan, tiny).allowance[0], kept + 0x1p-127);
 }
 
+// Small numbers of bf16 that a kernel holds in fp16, whose steps near 0 are larger.
+TEST(ElementwiseReference, ADeclaredFormatHasItsOwnSteps) {
+  const double half_step = Info(DType::kF16).min_subnormal / 2;
+  for (const char* kind : {"silu_mul", "gelu", "gelu_tanh"}) {
+    const Case c = MakeCase(Of(kind, 1, 1), DType::kBF16);
+    Plan plan = PlanOf(c);
+    const Tensors tensors(plan, [](int operand, std::int64_t) { return operand == 0 ? 1e-6 : 1; });
+    const double before = PlainReference(ElementwiseOp(), c, plan, tensors).allowance[0];
+    plan.intermediate_step = 2 * half_step;
+    const double after = PlainReference(ElementwiseOp(), c, plan, tensors).allowance[0];
+    EXPECT_NEAR(after - before, 2 * half_step, 1e-3 * half_step) << kind;
+  }
+}
+
 TEST(ElementwiseReference, NonFiniteElements) {
   const auto at = [](const char* kind, double a, double b) {
     return Plain(Of(kind, 1, 1), DType::kF32,
@@ -369,6 +383,16 @@ TEST(ElementwiseProbe, HasNumbersThatFp16DoesNotHold) {
       EXPECT_GT(largest, 1e9) << kind << " " << Name(t);
     }
   }
+}
+
+// silu(a)·b of bf16 numbers is rounded once more if a kernel holds it in bf16, too.
+TEST(ElementwiseProbe, SaturatedAllowsTheRoundingsThatAKernelDeclares) {
+  Case c = MakeCase(Of("silu_mul", 1, 1), DType::kBF16);
+  c.out_dtype = DType::kF32;
+  Plan plan = PlanOf(c);
+  EXPECT_LT(ElementwiseOp().Probes(c, plan).back().deviation, 0x1p-20);
+  plan.intermediate_roundoff = 0x1p-9;
+  EXPECT_NEAR(ElementwiseOp().Probes(c, plan).back().deviation, 0x1p-9, 0x1p-20);
 }
 
 TEST(ElementwiseProbe, OfAKernelThatDeclaresFp16HasNoNumbersBeyondIt) {

@@ -46,6 +46,17 @@ TEST(RopeProblem, PositionsBeyondFp32AreRefused) {
   EXPECT_TRUE(Check(c).empty());
 }
 
+// Small numbers of bf16 that a kernel holds in fp16, whose steps near 0 are larger.
+TEST(RopeReference, ADeclaredFormatHasItsOwnSteps) {
+  const Case c = MakeCase(RopeProblem{.seq = 2, .dim = 4}, DType::kBF16);
+  Plan plan = PlanOf(c);
+  const Tensors tensors(plan, [](int, std::int64_t) { return 1e-6; });
+  const double before = PlainReference(RopeOp(), c, plan, tensors).allowance[0];
+  plan.intermediate_step = Info(DType::kF16).min_subnormal;
+  const double after = PlainReference(RopeOp(), c, plan, tensors).allowance[0];
+  EXPECT_NEAR(after - before, 1.5 * plan.intermediate_step, 1e-3 * plan.intermediate_step);
+}
+
 TEST(RopeReference, ByHand) {
   // dim 4: frequencies 1 and θ^(-1/2) = 1/10. Rows are [batch 1, seq 2, heads 1], start 3.
   const auto x = [](int, std::int64_t i) { return static_cast<double>(i + 1); };

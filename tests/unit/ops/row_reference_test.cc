@@ -118,6 +118,32 @@ TEST(SoftmaxReference, ExponentialsHeldInAFormatLoseItsSteps) {
   EXPECT_GT(outside, 10u);
 }
 
+// Small numbers of bf16 that a kernel holds in fp16, whose steps near 0 are larger.
+TEST(RowReference, ADeclaredFormatHasItsOwnSteps) {
+  const double half_step = Info(DType::kF16).min_subnormal / 2;
+  for (const Problem& problem :
+       {Problem(SoftmaxProblem{.rows = 2, .cols = 50}),
+        Problem(LayerNormProblem{.rows = 2, .cols = 50}),
+        Problem(LayerNormProblem{.rows = 2, .cols = 50, .affine = true, .rms = true})}) {
+    const Case c = MakeCase(problem, DType::kBF16);
+    SCOPED_TRACE(DefaultName(c));
+    const Op& op = *FindOp(OpName(problem));
+    Plan plan = PlanOf(c);
+    plan.intermediate_roundoff = Info(DType::kF16).unit_roundoff;
+    const Tensors tensors(plan, RandomValues(plan));
+    const PlainResult before = PlainReference(op, c, plan, tensors);
+    plan.intermediate_step = 2 * half_step;
+    const PlainResult plain = PlainReference(op, c, plan, tensors);
+    const PlainResult fast = Fast(c, plan, tensors);
+    for (std::size_t i = 0; i < plain.allowance.size(); ++i) {
+      const double more = plain.allowance[i] - before.allowance[i];
+      EXPECT_GT(more, half_step / 51) << i;
+      EXPECT_LT(more, 8 * half_step) << i;
+      EXPECT_NEAR(fast.allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i]) << i;
+    }
+  }
+}
+
 TEST(SoftmaxReference, NonFiniteRowsFollowIeee) {
   const Case c = MakeCase(SoftmaxProblem{.rows = 5, .cols = 11}, DType::kF32);
   const PlainResult fast = ExpectFastIsPlain(c, [](int, std::int64_t i) {

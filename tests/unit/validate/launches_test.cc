@@ -253,8 +253,8 @@ class Declaring : public Kernel {
   double intermediate_roundoff() const override { return g_declared; }
 };
 
-// The roundoff that the plan is held to, of a kernel that declares one.
-double Granted(DType in, DType out, double declared) {
+// What the plan is held to, of a kernel that declares a roundoff, or a case that declares a format.
+Plan Held(DType in, DType out, double declared, DType format) {
   g_declared = declared;
   const KernelEntry entry{
       .op = "gemm",
@@ -268,13 +268,18 @@ double Granted(DType in, DType out, double declared) {
       .unavailable_reason = {}};
   Case c = GemmCase(in, 4, 4, 4);
   c.out_dtype = out;
+  c.intermediate_dtype = format;
   const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 16 << 20});
   PhaseObserver observer;
   PhaseClock clock(*device, observer);
   Plan plan = *FindOp("gemm")->MakePlan(c);
   Launcher launcher(c, *device, clock);
   EXPECT_FALSE(launcher.Prepare(entry, plan).has_value());
-  return plan.intermediate_roundoff;
+  return plan;
+}
+
+double Granted(DType in, DType out, double declared) {
+  return Held(in, out, declared, DType::kUnspecified).intermediate_roundoff;
 }
 
 TEST(Declarations, BuyNoMoreThanTheCoarserFormatsRoundoff) {
@@ -284,6 +289,11 @@ TEST(Declarations, BuyNoMoreThanTheCoarserFormatsRoundoff) {
   EXPECT_EQ(Granted(DType::kBF16, DType::kF32, 1), Info(DType::kBF16).unit_roundoff);
   EXPECT_EQ(Granted(DType::kF16, DType::kF32, 0x1p-3), Info(DType::kF16).unit_roundoff);
   EXPECT_EQ(Granted(DType::kF32, DType::kF32, 0x1p-3), Info(DType::kF32).unit_roundoff);
+}
+
+TEST(Declarations, AFormatBringsItsSmallestNumber) {
+  EXPECT_EQ(Held(DType::kBF16, DType::kBF16, 0, DType::kF16).intermediate_step, 0x1p-24);
+  EXPECT_EQ(Held(DType::kBF16, DType::kBF16, 0x1p-11, DType::kUnspecified).intermediate_step, 0);
 }
 
 }  // namespace
