@@ -55,6 +55,13 @@ def rms_norm_of_limited(x, *, eps):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(eps))
 
 
+def rms_norm_without_the_last_column(x, w, *, eps):
+    y = x.astype(F)
+    squares = (y[:, :-1] ** 2).sum(-1, keepdims=True) / F(y.shape[-1])
+    with np.errstate(over="ignore"):
+        return (y / np.sqrt(squares + F(eps)) * w).astype(H)
+
+
 def silu_without_small_factors(x, y):
     with np.errstate(over="ignore"):
         return (x.astype(F) / (1 + np.exp(-x.astype(F))) * without_small(y)).astype(x.dtype)
@@ -185,6 +192,8 @@ UNSEEN = [
     ("norm of limited values", norm_of_limited, "layer_norm", "fp32", {"shapes": {"rows": 4, "cols": 8192}}, "large"),
     ("RMS norm of limited values", rms_norm_of_limited, "layer_norm", "fp32",
      {"rms": True, "shapes": {"rows": 4, "cols": 1000}}, "large"),
+    ("RMS norm with weights, without the last column", rms_norm_without_the_last_column, "layer_norm", "fp16",
+     {"rms": True, "affine": True, "shapes": {"rows": 4, "cols": 20000}}, "last-column"),
     ("silu without small factors", silu_without_small_factors, "elementwise", "fp32",
      {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "saturated"),
     ("silu without small factors, fp16", silu_without_small_factors, "elementwise", "fp16",
@@ -327,3 +336,29 @@ def test_a_function_may_round_in_between_if_it_declares_it(assay_client):
     assert wrong.verdict == "FAILED", wrong
     with pytest.raises(assay.InvalidArgument, match="intermediate_dtype.*must be no coarser"):
         assay.validate(_llama, intermediate_dtype="e4m3fn", **case)
+
+
+def _softmax_of_halves(x):
+    e = torch.exp(x.float() - x.float().amax(-1, keepdim=True))
+    return (e.half().float() / e.sum(-1, keepdim=True)).to(x.dtype)
+
+
+def _silu_in_half(a, b):
+    return (torch.nn.functional.silu(a.float()).half().float() * b.float()).to(a.dtype)
+
+
+def _silu_product_in_bf16(a, b):
+    return (torch.nn.functional.silu(a.float()).bfloat16() * b).float()
+
+
+@needs_torch
+@pytest.mark.parametrize("op, fn, declared, fields", [
+    ("softmax", _softmax_of_halves, "fp16", {}),
+    ("elementwise", _silu_in_half, "fp16", {"kind": "silu_mul"}),
+    ("elementwise", _silu_product_in_bf16, "bf16", {"kind": "silu_mul", "out_dtype": "fp32"}),
+])
+def test_exact_cases_have_room_for_what_is_declared(assay_client, op, fn, declared, fields):
+    """Near 0 fp16 has fewer numbers than bf16."""
+    report = assay.validate(fn, op=op, dtype="bf16", arrays="torch", held_out=0, intermediate_dtype=declared,
+                            shapes={"rows": 5, "cols": 1000}, client=assay_client, **fields)
+    assert report.passed, report
