@@ -12,7 +12,7 @@ import harness
 
 DEATHS = int(os.environ.get("ASSAY_TEST_DEATHS", "1000"))
 # How many of 50 deaths are of a kind, and the finding that tells of it. A hang takes its deadline,
-# and memory takes a second, so they are few.
+# so there are few.
 KINDS = {"crash": (20, "crash"), "exit": (15, "crash"), "abort": (8, "crash"), "garbage": (4, "crash"),
          "hang": (2, "timeout"), "alloc": (1, "memory")}
 HANG_SECONDS = 0.5

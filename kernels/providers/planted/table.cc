@@ -174,7 +174,7 @@ Rows GemmFaults() {
           .EndsProcess(),
       Row("gemm", "garbage", kAll, "crash", small, "writes into its worker's connection")
           .EndsProcess(),
-      Row("gemm", "alloc", kAll, "memory", small, "takes and touches memory without end")
+      Row("gemm", "alloc", kAll, "memory", small, "takes memory without end")
           .EndsProcess(),
   };
 }
