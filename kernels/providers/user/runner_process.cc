@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "kernels/runner/shared_word.h"
@@ -47,6 +49,17 @@ constexpr double kCostsHoldSeconds = 300;
 std::string& OtherPath() {
   static auto* const path = new std::string;
   return *path;
+}
+
+// What a runner has of the judge's environment: how many threads a library computes with, how they
+// wait, and for which processor. So a user's kernel runs on the terms of the judge's own.
+std::vector<std::string> RunnerEnvironment() {
+  std::vector<std::string> environment;
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_CORETYPE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) environment.push_back(Cat(name, "=", value));
+  }
+  return environment;
 }
 
 std::string SignalText(int signal) {
@@ -188,8 +201,11 @@ absl::Status RunnerProcess::Spawn() {
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string path = RunnerPath();
   char* const argv[] = {path.data(), nullptr};
-  char* const no_environment[] = {nullptr};
-  const int error = posix_spawn(&pid_, path.c_str(), &actions, &attributes, argv, no_environment);
+  std::vector<std::string> environment = RunnerEnvironment();
+  std::vector<char*> entries;
+  for (std::string& entry : environment) entries.push_back(entry.data());
+  entries.push_back(nullptr);
+  const int error = posix_spawn(&pid_, path.c_str(), &actions, &attributes, argv, entries.data());
   if (error != 0) {
     pid_ = -1;
     return absl::ErrnoToStatus(error, Cat("cannot start ", path));
