@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -202,6 +203,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
     return OnDeviceThread(context, [this, response] {
       device_.arena().Reset();
       response->set_released_bytes(device_.arena().Release());
+      malloc_trim(0);
     });
   }
 
