@@ -54,7 +54,7 @@ ASSAY_HOST_DEVICE inline ElementwiseElement MakeElementwiseElement(const Element
       if (!std::isfinite(b)) return {r, 0.0};
       const double product = std::abs(a * b);
       return {r, t.u * ((4 * size + 12) * result + 8 * product) + 2 * product * t.tiny +
-                     (std::abs(b) + 1) * t.lost + result * t.intermediate};
+                     (std::abs(b) + 1) * t.lost + product * t.intermediate};
     }
     case ElementwiseKind::kGelu:
     case ElementwiseKind::kGeluTanh:

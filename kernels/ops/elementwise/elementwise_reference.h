@@ -2,7 +2,7 @@
 //
 //   add        r = a + b                    E = 0
 //   silu_mul   r = a·b/(1 + exp(−a))        E = u·[(4|a| + 12)·|r| + 8|a·b|] + 2|a·b|·m
-//                                               + (|b| + 1)·l + u_i·|r|
+//                                               + (|b| + 1)·l + u_i·|a·b|
 //   gelu       r = a/2·erfc(−a/√2)          E = u·(16|a| + 4|r|) + 2·l + u_i·|a|
 //   gelu_tanh  r = a/(1 + exp(−2z)),        the same E
 //              z = √(2/π)·(a + 0.044715·a³)
@@ -17,10 +17,13 @@
 // SIGNUM 30, 1995). So T is the output's own rounding. A kernel that flushes may lose m.
 //
 // silu_mul: the shares of the terms, from the roundings of the usual kernels:
-//   exp         2 ulp, and 1.16|a| ulp in the fast form 2^(a·log2 e) (CUDA's __expf): (2.4|a| +
-//   4)·u 1 + e, the quotient (2 ulp in the fast form), two products:  8·u 8|a·b|·u    kernels that
-//   take 1/(1 + exp(−a)) as (1 + tanh(a/2))/2: tanh errs by up to 14·u 2|a·b|·m    a fast quotient
-//   is 0 where 1 + exp(−a) is above 2^126 = 1/m; there |silu| <= |a|·m
+//   exp         2 ulp, and 1.16|a| ulp in the fast form 2^(a·log2 e) (CUDA's __expf):
+//               (2.4|a| + 4)·u
+//   1 + e       with the quotient (2 ulp in the fast form) and two products: 8·u
+//   8|a·b|·u    kernels that take 1/(1 + exp(−a)) as (1 + tanh(a/2))/2: tanh errs by up to 14·u.
+//               So does one in a declared format, which is why u_i counts for |a·b|, too
+//   2|a·b|·m    a fast quotient is 0 where 1 + exp(−a) is above 2^126 = 1/m; there
+//               |silu| <= |a|·m
 //
 // GELU: 1 + erf and 1 + tanh cancel where a is negative, so E grows with |a|, not with |r|.
 //   erf         error 8·u (4 ulp, or Abramowitz and Stegun 7.1.26: 2.5·u); its argument errs by
