@@ -49,6 +49,10 @@ class ConvKernel : public Kernel {
     filter_ = site.Draw(kFilterDraw, p.filters);
     position_ = site.Draw(kPositionDraw, Product(out_));
     channel_ = site.Draw(kChannelDraw, p.channels / p.groups);
+    const std::int64_t taps = Product(kernel_);
+    for (std::int64_t at = 0; at < Product(out_); ++at) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) under_.push_back(Under(at, tap));
+    }
   }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
@@ -98,6 +102,7 @@ class ConvKernel : public Kernel {
     const std::int64_t taps = Product(kernel_);
     const std::int64_t summed = Is("dropped-tap") ? taps - 1 : taps;
     const std::int64_t plane = Product(in_);
+    const std::int64_t* const under_taps = under_.data() + at * taps;
     const bool here = Here(n, f, at);
     T sum = 0;
     bool doubled = !(here && Is("doubled-product"));
@@ -105,7 +110,7 @@ class ConvKernel : public Kernel {
       if (here && Is("short-element") && c / kChannels == channel_ / kChannels) continue;
       const std::int64_t of = group * channels + c;
       for (std::int64_t tap = 0; tap < summed; ++tap) {
-        const std::int64_t under = Under(at, tap);
+        const std::int64_t under = under_taps[tap];
         if (under < 0) continue;
         const std::int64_t from = Is("flipped-filter") ? taps - 1 - tap : tap;
         const std::int64_t xi =
@@ -148,6 +153,7 @@ class ConvKernel : public Kernel {
   Triple stride_{1, 1, 1}, padding_{0, 0, 0}, dilation_{1, 1, 1};
   // The element of the defect.
   std::int64_t image_, filter_, position_, channel_;
+  std::vector<std::int64_t> under_;  // what Under gives for each tap of each position
 };
 
 }  // namespace
