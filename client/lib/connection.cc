@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/lib/parse.h"
 #include "client/lib/targets_file.h"
 #include "client/lib/text.h"
 #include "grpcpp/create_channel.h"
@@ -101,13 +101,11 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(flag, ": ", path, " may be read or changed by others: chmod 0600 ", path));
   }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": cannot read ", path));
-  }
-  return text.str();
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (text.ok() && !text->empty()) return text;
+  const std::string why =
+      text.ok() ? absl::StrCat(path, " is empty") : std::string(text.status().message());
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": ", why));
 }
 
 // Whether only this machine sees what is sent to an address: a Unix socket, or loopback. A name may
@@ -125,14 +123,13 @@ absl::StatusOr<std::string> ReadToken(const Target& target) {
     return absl::InvalidArgumentError(absl::StrCat("--token-file: ", View(what)));
   };
   struct stat about {};
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || stat(path.c_str(), &about) != 0) return refuse(absl::StrCat("cannot read ", path));
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return refuse(std::string(text.status().message()));
+  if (stat(path.c_str(), &about) != 0) return refuse(absl::StrCat("cannot read ", path));
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return refuse(absl::StrCat(path, " may be read or changed by others: chmod 0600 ", path));
   }
-  std::string token(absl::StripAsciiWhitespace(text.str()));
+  std::string token(absl::StripAsciiWhitespace(*text));
   const auto printable = [](char c) { return c > ' ' && c <= '~'; };
   if (token.empty() || !std::all_of(token.begin(), token.end(), printable)) {
     return refuse(absl::StrCat(path, " must hold one token: printable characters without spaces"));

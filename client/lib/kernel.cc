@@ -1,13 +1,12 @@
 #include "client/lib/kernel.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/lib/parse.h"
 #include "client/lib/text.h"
 
 namespace assay::client {
@@ -80,14 +79,13 @@ std::string FileNameOf(const KernelChoice& kernel) {
 namespace {
 
 // The text of a file of the option's. INVALID_ARGUMENT if there is none.
-grpc::Status ReadFile(std::string_view option, const std::string& path, std::string* text) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  if (!file) {
-    return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrCat(View(option), ": cannot read ", path)};
+grpc::Status ReadChosen(std::string_view option, const std::string& path, std::string* text) {
+  absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (!bytes.ok()) {
+    return {grpc::StatusCode::INVALID_ARGUMENT,
+            absl::StrCat(View(option), ": ", bytes.status().message())};
   }
-  *text = std::move(bytes).str();
+  *text = *std::move(bytes);
   if (!text->empty()) return grpc::Status::OK;
   return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrCat(View(option), ": ", path, " is empty")};
 }
@@ -103,9 +101,9 @@ grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
   header.set_form(kernel.form);
   header.set_node_path(kernel.node_path);
   if (!kernel.file.empty()) {
-    grpc::Status read = ReadFile(kernel.option, kernel.file, &bytes);
+    grpc::Status read = ReadChosen(kernel.option, kernel.file, &bytes);
     if (read.ok() && !kernel.launch_file.empty()) {
-      read = ReadFile("kernel-launch", kernel.launch_file, header.mutable_launch());
+      read = ReadChosen("kernel-launch", kernel.launch_file, header.mutable_launch());
     }
     if (!read.ok()) return read;
     header.set_entry(kernel.entry);

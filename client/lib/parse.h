@@ -1,7 +1,7 @@
 // Parses what people type: numbers, durations and lists.
 //
 // An error is INVALID_ARGUMENT. Its message begins with `what`, the path of the option, and quotes
-// the text. All functions but ReadSuiteFile are pure.
+// the text. All functions but those that read a file are pure.
 #ifndef ASSAY_CLIENT_LIB_PARSE_H_
 #define ASSAY_CLIENT_LIB_PARSE_H_
 
@@ -34,6 +34,10 @@ absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
 // The same, and more than nothing.
 absl::StatusOr<google::protobuf::Duration> ParsePositiveDuration(std::string_view what,
                                                                  std::string_view text);
+
+// The bytes of a file. INVALID_ARGUMENT "cannot read PATH: REASON" if there are none to be had, as
+// of a folder. A pipe is read to its end.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // The text of a file of --suite-file. It must be UTF-8, as protobuf's strings are.
 absl::StatusOr<std::string> ReadSuiteFile(const std::string& path);

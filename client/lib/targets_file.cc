@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lib/connection.h"
+#include "client/lib/parse.h"
 #include "client/lib/words.h"
 
 // Errors come back as values: no exception leaves this file.
@@ -94,7 +95,11 @@ absl::StatusOr<TargetsFile> ParseTargetsFile(std::string_view text, const std::s
 }
 
 absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path) {
-  return Read(toml::parse_file(path), path);
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("targets-file: ", text.status().message()));
+  }
+  return ParseTargetsFile(*text, path);
 }
 
 }  // namespace assay::client

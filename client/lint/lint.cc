@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/lib/parse.h"
 #include "client/lint/amd.h"
 #include "client/lint/nvidia.h"
 #include "client/lint/offload_bundle.h"
@@ -27,19 +26,6 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 constexpr int kMachineX86 = 62, kMachineArm = 183, kMachineCuda = 190, kMachineAmd = 224;
 
 using Kernels = absl::StatusOr<std::vector<LintedKernel>>;
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot read it: ", std::generic_category().message(errno)));
-  }
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) return absl::InvalidArgumentError("it is no file that can be read");
-  if (bytes.empty()) return absl::InvalidArgumentError("it is empty");
-  if (bytes.size() > kMostBytes) return absl::InvalidArgumentError("it is larger than 1 GiB");
-  return bytes;
-}
 
 // A file that LLVM's readers can open, for as long as the object lives.
 class TemporaryFile {
@@ -144,7 +130,11 @@ absl::StatusOr<LintReport> Lint(const std::string& path, const std::string& arch
     return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   };
   const absl::StatusOr<std::string> bytes = ReadFile(path);
-  if (!bytes.ok()) return named(bytes.status());
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->empty()) return named(absl::InvalidArgumentError("it is empty"));
+  if (bytes->size() > kMostBytes) {
+    return named(absl::InvalidArgumentError("it is larger than 1 GiB"));
+  }
   Kernels kernels = LintBytes(path, *bytes, arch);
   if (!kernels.ok()) return named(kernels.status());
   if (kernels->empty()) return named(absl::InvalidArgumentError("it holds no kernel"));

@@ -362,6 +362,8 @@ TEST(Request, ASuiteFileIsSentAsText) {
   EXPECT_EQ(service.created().at(0).spec().suite_text(), "title = \"mine\"\n");
   EXPECT_EQ(service.created().at(0).spec().suite_file(), path);
   EXPECT_EQ(Assay(service, {"run", "--suite-file", path + ".not"}).code, 2);
+  EXPECT_EQ(Assay(service, {"run", "--suite-file", "/"}).err,
+            "assay: suite-file: cannot read /: Is a directory\n");
   service.create_status = BadRequest({{"spec.suite_text", path + ":6:1: unknown key \"dtyp\""},
                                       {"spec.device", "no device \"cpu:9\""}});
   EXPECT_EQ(

@@ -231,6 +231,14 @@ TEST(Targets, NamesComeFromTheFile) {
               HasSubstr("targets.toml:2:10: unknown key \"addres\"; did you mean \"address\"?"));
 }
 
+TEST(Targets, AFolderOrAnEmptyFileIsRefusedByName) {
+  EXPECT_EQ(std::string(ResolveTargets({"a:1", "/", {}}).status().message()),
+            "targets-file: cannot read /: Is a directory");
+  EXPECT_EQ(std::string(ReadFile("/nowhere/x").status().message()),
+            "cannot read /nowhere/x: No such file or directory");
+  EXPECT_EQ(ReadFile("/dev/null").value(), "");
+}
+
 TEST(Targets, ACertificateNeedsItsKey) {
   TargetOptions options{"a:1", "/dev/null", {}};
   options.tls.cert = "c.pem";
