@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "kernels/text/cat.h"
@@ -55,6 +57,11 @@ std::string DefaultStateDir() {
 }
 
 absl::Status ReadFile(const std::string& path, bool required, Config& config) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) {
+    return absl::NotFoundError(
+        Cat("cannot read the configuration file ", path, ": it is a folder"));
+  }
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();

@@ -134,6 +134,7 @@ TEST(ConfigTest, ErrorsOfFlagsNameTheFlagTheValueAndWhatIsRight) {
   EXPECT_THAT(ParseError({"--tls-client-ca", "a"}), HasSubstr("needs --tls-cert"));
   EXPECT_THAT(ParseError({"--bogus"}), HasSubstr("--bogus"));
   EXPECT_THAT(ParseError({"--config", "/nowhere/a.toml"}), HasSubstr("/nowhere/a.toml"));
+  EXPECT_THAT(ParseError({"--config", "/"}), HasSubstr("configuration file /: it is a folder"));
   EXPECT_THAT(ParseError({"stray"}), HasSubstr("stray"));
 }
 
