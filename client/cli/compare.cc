@@ -1,4 +1,5 @@
 // compare: a user's own tensors, one under test and what it is held against.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -50,7 +51,7 @@ constexpr OwnOption kOwnOptions[] = {
     {"inputs-dtype", "WORD", "the same as --dtype, for --inputs only"},
     {"op", "WORD", "the operation that made ACTUAL from --inputs"},
     {"device", "ID", "cpu:0, cuda:0, … (default: the daemon's first)"},
-    {"deadline", "TIME", "longest time to compute reference and comparison: 10s, 2m"},
+    {"deadline", "TIME", "with --op: longest time to compute reference and comparison: 10s, 2m"},
 };
 
 // A word a POSIX shell reads back as it is.
@@ -185,22 +186,36 @@ void AddCompareCommand(CLI::App& app, Context& context) {
         ->type_name(own.type);
   }
   // What any operator's problem says; operators share words.
-  std::map<std::string, std::vector<std::string>> operators;
+  struct Meaning {
+    std::string operators;
+    std::string help;
+  };
+  std::map<std::string, std::vector<Meaning>> meanings;
   std::map<std::string, CaseOption> first;
   std::vector<std::string> order;
   for (const std::string& op : OperatorNames()) {
     // Without operands of its own it cannot be compared by them.
     if (InfoOf(op).operands().empty()) continue;
     for (const CaseOption& option : ProblemOptions(op)) {
-      operators[option.flag].push_back(op);
+      std::vector<Meaning>& of = meanings[option.flag];
+      const auto same = std::find_if(of.begin(), of.end(), [&option](const Meaning& meaning) {
+        return meaning.help == option.help;
+      });
+      if (same == of.end()) {
+        of.push_back({op, option.help});
+      } else {
+        absl::StrAppend(&same->operators, ", ", op);
+      }
       if (first.emplace(option.flag, option).second) order.push_back(option.flag);
     }
   }
   for (const std::string& flag : order) {
     const CaseOption& option = first.at(flag);
-    auto* added =
-        compare->add_option("--" + flag, options->operation[flag],
-                            absl::StrCat(absl::StrJoin(operators[flag], ", "), ": ", option.help));
+    const std::string help =
+        absl::StrJoin(meanings[flag], "; ", [](std::string* out, const Meaning& meaning) {
+          absl::StrAppend(out, meaning.operators, ": ", meaning.help);
+        });
+    auto* added = compare->add_option("--" + flag, options->operation[flag], help);
     added->group(kOperationGroup);
     if (option.value.empty()) {
       added->expected(0, 1)->type_name("")->default_str("");

@@ -106,6 +106,9 @@ class Preparation {
       Refuse(Given("op") ? "op: needs the operands, --inputs A.npy,B.npy"
                          : "inputs: need the operation they are operands of, --op gemm");
     }
+    if (Given("deadline") && !Given("op")) {
+      Refuse("deadline: needs --op: it is the time for a reference that the daemon computes");
+    }
     for (const auto& [flag, text] : options_.operation) {
       if (Given(flag) && !Given("op")) Refuse(absl::StrCat(flag, ": needs --op"));
     }

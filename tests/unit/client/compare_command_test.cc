@@ -15,6 +15,7 @@
 namespace assay::client::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -170,6 +171,7 @@ TEST_F(CompareCommand, BadInputIsRefusedByName) {
   Refused({a_, "--inputs", a_ + "," + b_}, "inputs: need the operation");
   Refused({a_, a_, "--op", "gemm"}, "op: needs the operands");
   Refused({a_, a_, "--trans-a"}, "trans-a: needs --op");
+  Refused({a_, a_, "--deadline", "10s"}, "deadline: needs --op");
   Refused({a_, a_, "third.npy"}, "third.npy");
   Refused({a_, a_, "--formt", "json"}, "--format");
 }
@@ -263,6 +265,9 @@ TEST_F(CompareCommand, HelpSaysEveryOption) {
                            "--device", "--deadline", "assay compare out.npy ref.npy"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
+  // What a word means in each operator that has it.
+  EXPECT_THAT(help.out,
+              ContainsRegex("--kind WORD +reduce: sum, max or argmax; elementwise: add,"));
 }
 
 v1::CaseSpec Filled(v1::CaseSpec spec, const std::vector<std::vector<std::int64_t>>& shapes) {
