@@ -368,6 +368,7 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   Problems problems;
   FillJob(options, spec, problems);
   CheckOnChange(options, problems);
+  if (options.kernel.empty()) problems.Add(KernelOf(options).status());  // of a launch alone
   if (op.empty() && !options.kernel.empty()) {
     problems.Add(
         "kernel: belongs to an operator; a case of a suite names a kernel of yours as provider = "

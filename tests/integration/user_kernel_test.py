@@ -761,6 +761,8 @@ class EmulatorTest(unittest.TestCase):
         for more, words in ((["--kernel", "a.cu"], "kernel-launch: is required"),
                             (["--kernel", "a.c", "--kernel-launch", "l.toml"], "belongs to CUDA code"),
                             (["--kernel", "a.c", "--kernel-entry", "f"], "belongs to CUDA code"),
+                            (["--kernel-launch", "l.toml"], "belongs to CUDA code"),
+                            (["--kernel-entry", "f"], "belongs to CUDA code"),
                             (["--kernel", "a.cu", "--kernel-launch", "nowhere.toml"], "cannot read")):
             result = self.daemon.run("run", "gemm", *more, "--m", "8", "--n", "8", "--k", "8")
             self.assertEqual(result.code, 2, result)
