@@ -169,14 +169,17 @@ void Merge(const std::vector<NodeRun>& nodes, FleetReport& report) {
   }
 }
 
+// The folder of --reports. It is made before a job is sent: without it the run is for nothing.
+absl::Status MakeFolder(const std::string& folder) {
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("reports: cannot make ", folder, ": ", error.message()));
+}
+
 // Keeps each node's own report as a file named for it. INVALID_ARGUMENT where it cannot.
 absl::Status KeepReports(const std::vector<NodeRun>& nodes, const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reports: cannot make ", folder, ": ", error.message()));
-  }
   for (const NodeRun& node : nodes) {
     if (node.run.results.empty()) continue;
     std::string name = node.target.address;
@@ -204,6 +207,7 @@ ExitCode Run(const Context& context, const RunOptions& options) {
   }
   auto targets = Targets(context, options.targets);
   if (!targets.ok()) return FailToFind(context, targets.status());
+  if (absl::Status made = MakeFolder(options.reports); !made.ok()) return context.Fail(made);
   return context.WithOutput([&](std::ostream& out) {
     // Progress goes where results go only if these are for people too.
     const bool table = *format == Format::kTable;

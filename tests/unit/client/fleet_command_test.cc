@@ -246,6 +246,13 @@ TEST_F(FleetCommandTest, EachNodesReportCanBeKeptAndComparedAgain) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(FleetCommandTest, AFolderThatCannotBeMadeIsRefusedBeforeAnyJob) {
+  const Output output = Fleet({"--reports", "/dev/null/reports"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.err, HasSubstr("reports: cannot make /dev/null/reports: Not a directory"));
+  EXPECT_THAT(nodes_[0].created(), SizeIs(0));
+}
+
 TEST_F(FleetCommandTest, WhoLeavesIsToldWhatGoesOn) {
   nodes_[4].hang = true;  // all results, and no end
   std::thread leaver([this] {
