@@ -13,14 +13,15 @@ constexpr QualifyCode kCodes[] = {
      "drain the device; run extended on it; if it stays, replace it"},
     {"A102", Fitness::kFailed, "configuration",
      "wrong results of one provider, on other devices as well",
-     "the library, not the device: compare its version with the fleet's, and go back to the one "
-     "that was right"},
+     "the library is at fault, not the device: compare its version with the fleet's, and go back "
+     "to "
+     "one that was right"},
     {"A103", Fitness::kFailed, "triage",
-     "wrong results, and nothing to tell device from library by",
-     "run the repro line on another device: what is wrong there, too, is the library's"},
+     "wrong results, and nothing shows whether the device or the library is at fault",
+     "run the repro line on another device: if it is wrong there too, the library is at fault"},
     {"A104", Fitness::kFailed, "triage", "wrong results that did not come back",
-     "run extended on it and on a sibling: what comes back here alone is the device's, what comes "
-     "back on both is a race of the kernel's"},
+     "run extended on it and on a sibling: if the error returns only here, the device is at fault; "
+     "if it returns on both, the kernel has a race"},
     {"A105", Fitness::kFailed, "triage", "launches of the same kernel differ",
      "a race in the kernel, or a device that computes unsteadily: run it on another device"},
     {"A106", Fitness::kFailed, "isolate", "wrong results of every provider, on this device alone",
@@ -35,21 +36,22 @@ constexpr QualifyCode kCodes[] = {
     {"A113", Fitness::kInconclusive, "configuration", "a kernel ran out of memory",
      "find out who holds the memory, and qualify again"},
     {"A114", Fitness::kFailed, "reset", "the device reported a fault",
-     "reset the device; a fault that comes back is the card's"},
+     "reset the device; if the fault comes back, the card is at fault"},
     {"A115", Fitness::kFailed, "isolate", "the device is in quarantine: its worker kept dying",
-     "drain the device; `assay devices` says of what"},
+     "drain the device; `assay devices` says why its worker died"},
     {"A116", Fitness::kFailed, "isolate", "fewer devices than there should be",
-     "where the reason is the driver's or the build's, mend that; else look for the device with "
-     "the "
-     "driver's own tool, reseat or replace it"},
+     "if `assay devices` names the driver or the build as the reason, mend that; else look for the "
+     "device with the driver's own tool, and reseat or replace it"},
     {"A117", Fitness::kFailed, "configuration",
      "a kernel crashed or faulted, on other devices as well",
-     "the library, not the device: compare its version with the fleet's, and go back to the one "
-     "that did not"},
+     "the library is at fault, not the device: compare its version with the fleet's, and go back "
+     "to "
+     "one that did not crash"},
     {"A118", Fitness::kFailed, "configuration",
-     "a kernel did not end in its time, on another device neither",
-     "the library, not the device: compare its version with the fleet's, and go back to the one "
-     "that did"},
+     "a kernel did not end in its time, here and on another device",
+     "the library is at fault, not the device: compare its version with the fleet's, and go back "
+     "to "
+     "one that ended in time"},
     {"A119", Fitness::kFailed, "triage",
      "a kernel crashed or faulted, and did not when it ran again",
      "run extended on it and on a sibling; look at the driver's and the host's logs"},
@@ -75,8 +77,8 @@ constexpr QualifyCode kCodes[] = {
      "qualify again"},
     {"A307", Fitness::kInconclusive, "triage", "nothing ran, or nothing of it passed",
      "see what the suite has for this device: assay suites show"},
-    {"A308", Fitness::kInconclusive, "triage", "the job proves less than it was to",
-     "the finding says why: a larger --budget, a baseline of this suite, a device that is quicker"},
+    {"A308", Fitness::kInconclusive, "triage", "the job proves less than it was asked to",
+     "the finding says why: give a larger --budget, a baseline of this suite, or a faster device"},
     {"A309", Fitness::kInconclusive, "configuration",
      "a case's deadline came while its result was checked",
      "its kernel had ended; look for other work on the host, or give the daemon a longer "
