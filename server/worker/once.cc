@@ -9,10 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -97,7 +99,10 @@ absl::StatusOr<v1::CaseSpec> ReadCaseFile(const std::string& path) {
     text << std::cin.rdbuf();
   } else {
     std::ifstream file(path);
-    if (!file) return absl::NotFoundError(Cat("cannot read ", name));
+    std::error_code none;
+    if (!file || std::filesystem::is_directory(path, none)) {
+      return absl::NotFoundError(Cat("cannot read ", name));
+    }
     text << file.rdbuf();
     if (file.bad()) return absl::NotFoundError(Cat("cannot read ", name));
   }

@@ -286,7 +286,7 @@ class Once(unittest.TestCase):
         self.assertEqual(crash.returncode, -signal.SIGSEGV, crash)  # for the debugger
 
     def test_what_is_no_case_is_named(self):
-        for source, text, words in (("/nonexistent.json", None, "cannot read /nonexistent.json"),
+        for source, text, words in (("/nonexistent.json", None, "cannot read /nonexistent.json"), ("/", None, "cannot read /"),
                                     ("-", "", "standard input holds no case"),
                                     ("-", "{}", "names no operator"),
                                     ("-", "[1", "standard input holds no case"),
