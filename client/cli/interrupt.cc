@@ -12,8 +12,10 @@ namespace {
 
 // The handler's end of the pipe: all a signal handler may do is write to it.
 std::atomic<int> handler_pipe{-1};
+std::atomic<bool> came{false};
 
 void OnSignal(int number) {
+  came = true;
   const auto byte = static_cast<char>(number);
   const int fd = handler_pipe.load();
   if (fd >= 0 && write(fd, &byte, 1) != 1) {
@@ -44,6 +46,8 @@ Interrupt::~Interrupt() {
   thread_.join();
   close(pipe_[0]);
 }
+
+bool Interrupt::Came() { return came; }
 
 int Interrupt::Next(absl::Duration patience) {
   pollfd fd = {pipe_[0], POLLIN, 0};

@@ -25,6 +25,9 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
+  // Whether a signal has come to an object of this process.
+  static bool Came();
+
  private:
   void Loop();
   // The next signal, 0 after `patience`, -1 when the object goes.

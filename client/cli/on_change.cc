@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "client/cli/interrupt.h"
 
 namespace assay::client {
 namespace {
@@ -32,15 +33,16 @@ std::vector<Stamp> StampsOf(const std::vector<std::string>& files) {
 
 }  // namespace
 
-void RunOnChange(const Context& context, const std::vector<std::string>& files,
-                 const std::function<ExitCode()>& run) {
+ExitCode RunOnChange(const Context& context, const std::vector<std::string>& files,
+                     const std::function<ExitCode()>& run) {
   std::vector<std::string> watched;
   for (const std::string& file : files) {
     if (StampOf(file) != Stamp()) watched.push_back(file);
   }
   for (;;) {
     const std::vector<Stamp> ran = StampsOf(watched);
-    run();
+    const ExitCode code = run();
+    if (Interrupt::Came()) return code;
     context.streams.err << "assay: waiting for " << absl::StrJoin(watched, " or ")
                         << " to change; Ctrl-C ends\n"
                         << std::flush;

@@ -11,9 +11,10 @@
 namespace assay::client {
 
 // Runs `run`, waits until one of `files` has changed and all were left alone for a moment, and runs
-// it again, until the process is ended (Ctrl-C). What is empty or no file never changes.
-[[noreturn]] void RunOnChange(const Context& context, const std::vector<std::string>& files,
-                              const std::function<ExitCode()>& run);
+// it again, until Ctrl-C. While it waits, Ctrl-C ends the process. If a Ctrl-C comes during a run,
+// that run is the last, and its code is returned. What is empty or no file never changes.
+ExitCode RunOnChange(const Context& context, const std::vector<std::string>& files,
+                     const std::function<ExitCode()>& run);
 
 }  // namespace assay::client
 

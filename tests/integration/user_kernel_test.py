@@ -346,6 +346,30 @@ class UserKernelTest(unittest.TestCase):
                 client.kill()
                 client.stdout.close()
 
+    def test_on_change_ends_if_ctrl_c_comes_during_a_run(self):
+        slow = self.source.replace("static int launch(", "#include <unistd.h>\nstatic int launch(").replace(
+            "const sizes* s = state;", "const sizes* s = state; sleep(2);")
+        self.assertIn("sleep(2)", slow)
+        path = self.write("slow.c", slow)
+        client = subprocess.Popen([harness.ASSAY, "run", "gemm", "--kernel", path, *CASE, "--on-change"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "ASSAY_TARGET": self.daemon.grpc})
+        watchdog = threading.Timer(harness.LONG, client.kill)
+        watchdog.start()
+        try:
+            said = ""
+            for line in client.stderr:
+                said += line
+                if "· jobs/" in line:
+                    client.send_signal(signal.SIGINT)
+            # Before the client listens for it, Ctrl-C ends the process.
+            self.assertIn(client.wait(harness.LONG), (4, -signal.SIGINT), said)
+            self.assertNotIn("waiting for", said)
+        finally:
+            watchdog.cancel()
+            client.kill()
+            client.stderr.close()
+
     def test_first_verdict_of_a_library(self):
         """Tells how long the first verdict takes; asserts no time."""
         path = os.path.join(self.folder, "first.so")
