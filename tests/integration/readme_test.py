@@ -143,6 +143,12 @@ class Commands(unittest.TestCase):
             self.assertIn(command, read("README.md"))
             self.assertTrue(os.access(os.path.join(ROOT, command), os.X_OK), command)
 
+    def test_an_unknown_suite_is_refused_before_anything_is_built(self):
+        done = subprocess.run([os.path.join(ROOT, "deploy", "quickstart"), "nobody"], capture_output=True, text=True,
+                              check=False, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, '^deploy/quickstart: unknown suite "nobody"; known: .*kernel-lab.*smoke.*\n$')
+
 
 class Sections(unittest.TestCase):
     """`tests/run NAME…` runs the sections named, as tests/README.md says."""
