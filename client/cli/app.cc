@@ -117,7 +117,9 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error,
     std::vector<std::string> commands;
     for (const CLI::App* sub : at->get_subcommands({})) commands.push_back(sub->get_name());
     if (!commands.empty()) {
-      return absl::StrCat(at->get_name(), ": say which command: ", absl::StrJoin(commands, ", "));
+      const std::vector<std::string> others = at->remaining();
+      return absl::StrCat(at->get_name(), ": say which command: ", absl::StrJoin(commands, ", "),
+                          others.empty() ? "" : absl::StrCat("; got \"", others.front(), "\""));
     }
     for (const CLI::Option* option : at->get_options()) {
       if (!option->get_required() || option->count() > 0) continue;

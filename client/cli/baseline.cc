@@ -80,8 +80,8 @@ ExitCode Save(const Context& context, const SaveOptions& options) {
   const bool of_job = options.file.empty();
   if (of_job ? options.job.empty() : !options.name.empty()) {
     return context.Fail(absl::InvalidArgumentError(
-        of_job ? "baseline save takes a job and a name, or --file REPORT and a name"
-               : "baseline save --file takes one name"));
+        of_job ? "baseline save: JOB is required, and NAME may follow; or --file REPORT and NAME"
+               : "baseline save: --file REPORT takes one NAME"));
   }
   const std::string name = IdOf(of_job ? options.name : options.job);
   if (absl::Status s = CheckNewBaselineName(name); !s.ok()) return context.Fail(s);

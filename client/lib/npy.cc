@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
   if (!S_ISREG(status.st_mode)) {
     return WrongFile(path, S_ISDIR(status.st_mode)
                                ? "is a folder, not an .npy file"
-                               : "is no regular file, which is mapped into memory");
+                               : "is a pipe or a device; must be a regular file");
   }
   file->mapped_ = static_cast<std::size_t>(status.st_size);
   if (file->mapped_ > 0) {

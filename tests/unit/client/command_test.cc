@@ -182,6 +182,9 @@ TEST(Errors, AnOptionOfTheWrongKindIsNamedWithWhatItTakes) {
   EXPECT_EQ(Assay({"watch"}).err, "assay: job: is required: jobs/4f2k, or 4f2k\n");
   EXPECT_EQ(Assay({"baseline"}).err,
             "assay: baseline: say which command: save, list, show, compare, delete\n");
+  EXPECT_EQ(
+      Assay({"baseline", "frob"}).err,
+      "assay: baseline: say which command: save, list, show, compare, delete; got \"frob\"\n");
 }
 
 // Commands that do not reconnect took any word.
