@@ -117,7 +117,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error,
     std::vector<std::string> commands;
     for (const CLI::App* sub : at->get_subcommands({})) commands.push_back(sub->get_name());
     if (!commands.empty()) {
-      const std::vector<std::string> others = at->remaining();
+      const std::vector<std::string> others = app.remaining(/*recurse=*/true);
       return absl::StrCat(at->get_name(), ": say which command: ", absl::StrJoin(commands, ", "),
                           others.empty() ? "" : absl::StrCat("; got \"", others.front(), "\""));
     }

@@ -109,10 +109,10 @@ TEST(Npy, RefusalsNameTheFileWhatIsThereAndWhatWouldBeRight) {
   EXPECT_THAT(refusal("<f4"), HasSubstr("has 16 bytes of data; its header, (2) of <f4, says 8"));
   EXPECT_THAT(Refusal("/nowhere/x.npy"), HasSubstr("/nowhere/x.npy: cannot be read: No such file"));
   EXPECT_THAT(Refusal("/tmp"), HasSubstr("folder"));
-  EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("no regular file"));
+  EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("must be a regular file"));
   const std::string pipe = folder.path("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(Refusal(pipe), HasSubstr("no regular file")) << "and does not wait for a writer";
+  EXPECT_THAT(Refusal(pipe), HasSubstr("must be a regular file")) << "and does not wait for a writer";
 }
 
 TEST(Npy, TheCorpusIsRefusedAllOfIt) {

@@ -336,7 +336,7 @@ TEST(ElementwiseProbe, HasOneResultWhateverTheForm) {
           MakeElementwiseTerms(std::get<ElementwiseProblem>(c.problem), t, plan);
       const Pattern of_a = plan.inputs[0].pattern, of_b = plan.inputs.back().pattern;
       const double step = std::max(1.0, std::floor((of_a.b - of_a.a) / 32));
-      const double step_b = of_b.b > 1 ? 3 : (of_b.b - of_b.a) / 7;
+      const double step_b = of_b.b > 1 ? std::max(3.0, step) : (of_b.b - of_b.a) / 7;
       for (double a = of_a.a; a <= of_a.b; a += step) {
         for (double b = of_b.a; b <= of_b.b; b += step_b) {
           const double x = Quantise(a, t), y = Quantise(b, t);

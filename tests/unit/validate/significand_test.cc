@@ -181,9 +181,12 @@ TEST_F(SignificandTest, TheMessageNamesWhatACallerMayDeclare) {
   };
   const Problem product = GemmProblem{.m = 32, .n = 32, .k = 72}, conv = SmallConv();
   for (const char* probe : {"exact-sparse", "exact-integers", "exact-significand-x"}) {
-    EXPECT_TRUE(names(conv, {.leak = 0x1p-13, .callers = true}, probe)) << probe;
-    EXPECT_FALSE(names(conv, {.leak = 0x1p-13}, probe)) << "a kernel of Assay's declares it itself";
-    EXPECT_FALSE(names(conv, {.leak = 64, .callers = true}, probe)) << probe;
+    // Results of the last are 2^34 and more.
+    const double unit = probe == std::string_view("exact-significand-x") ? 0x1p17 : 1;
+    const double little = unit * 0x1p-13;
+    EXPECT_TRUE(names(conv, {.leak = little, .callers = true}, probe)) << probe;
+    EXPECT_FALSE(names(conv, {.leak = little}, probe)) << "a kernel of Assay's declares it itself";
+    EXPECT_FALSE(names(conv, {.leak = unit * 64, .callers = true}, probe)) << probe;
   }
   EXPECT_TRUE(names(product, {.leak = 0x1p-32, .callers = true}, "exact-significand-a"));
   EXPECT_FALSE(names(product, {.leak = 0x1p-24, .callers = true}, "exact-significand-a"));
@@ -355,8 +358,8 @@ TEST_F(SignificandTest, AConvolutionInDoubleMayLeaveNextToNothingOfAZero) {
   const std::string_view exact[] = {"exact-sparse", "exact-significand-x"};
   const CaseOutcome right = RunLossy(SmallConv(), {.leak = 0x1p-45});
   EXPECT_EQ(right.verdict, Verdict::kPassed) << Describe(right);
-  // The results of exact-significand-x are near 2^18.
-  const CaseOutcome wrong = RunLossy(SmallConv(), {.leak = 0x1p-20});
+  // The results of exact-significand-x are near 2^35.
+  const CaseOutcome wrong = RunLossy(SmallConv(), {.leak = 0x1p-3});
   const CaseOutcome wide = RunLossy(SmallConv(), {.leak = 0x1p-45}, DType::kF64);
   const CaseOutcome product = RunLossy(GemmProblem{.m = 32, .n = 32, .k = 72}, {.leak = 0x1p-45});
   for (const std::string_view name : exact) {
