@@ -258,8 +258,8 @@ class Files(unittest.TestCase):
             file = os.path.join(self.folder, "roles.toml" if text is not None else "none.toml")
             if text is not None:
                 write(file, text, mode)
-            done = subprocess.run([harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.folder,
-                                   "--roles-file", file],
+            done = subprocess.run([harness.ASSAYD, "--listen", "127.0.0.1:0", "--metrics-listen", "off",
+                                   "--state-dir", self.folder, "--roles-file", file],
                                   capture_output=True, text=True, timeout=harness.LONG, check=False)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(said, done.stderr)

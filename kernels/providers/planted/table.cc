@@ -174,8 +174,7 @@ Rows GemmFaults() {
           .EndsProcess(),
       Row("gemm", "garbage", kAll, "crash", small, "writes into its worker's connection")
           .EndsProcess(),
-      Row("gemm", "alloc", kAll, "memory", small, "takes memory without end")
-          .EndsProcess(),
+      Row("gemm", "alloc", kAll, "memory", small, "takes memory without end").EndsProcess(),
   };
 }
 

@@ -112,7 +112,8 @@ TEST(Npy, RefusalsNameTheFileWhatIsThereAndWhatWouldBeRight) {
   EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("must be a regular file"));
   const std::string pipe = folder.path("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(Refusal(pipe), HasSubstr("must be a regular file")) << "and does not wait for a writer";
+  EXPECT_THAT(Refusal(pipe), HasSubstr("must be a regular file"))
+      << "and does not wait for a writer";
 }
 
 TEST(Npy, TheCorpusIsRefusedAllOfIt) {
