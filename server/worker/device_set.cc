@@ -266,8 +266,8 @@ std::vector<std::string> WorkerEnvironment() {
   // work, the smoke suite took 2 to 6 times as long with spinning (libgomp's default) as without
   // it, and small kernels took twice as long.
   unless_set("OMP_WAIT_POLICY", "passive");
-  // What a case has freed is the next one's, so that it has no new pages to touch: a sixth of the
-  // self-test's processor time. An idle worker gives it back with its arena.
+  // What a case has freed is the next one's, so that it has no new pages to touch: a sixth of
+  // planted_test's processor time. An idle worker gives it back with its arena.
   unless_set("MALLOC_MMAP_THRESHOLD_", "33554432");
   unless_set("MALLOC_TRIM_THRESHOLD_", "268435456");
   return environment;
