@@ -94,10 +94,11 @@ struct Session {
 // A failed kernel outweighs a daemon that could not be asked, and both outweigh
 // a job that proved nothing.
 ExitCode Worst(ExitCode a, ExitCode b) {
-  constexpr ExitCode kOrder[] = {ExitCode::kFailed, ExitCode::kUsage, ExitCode::kRefused,
-                                 ExitCode::kNoVerdict, ExitCode::kPassed};
-  return *std::find_if(std::begin(kOrder), std::end(kOrder),
-                       [&](ExitCode code) { return code == a || code == b; });
+  for (const ExitCode code :
+       {ExitCode::kFailed, ExitCode::kUsage, ExitCode::kRefused, ExitCode::kNoVerdict}) {
+    if (code == a || code == b) return code;
+  }
+  return ExitCode::kPassed;
 }
 
 // Jobs of the same devices that run or come before it in the queue; nothing where the
