@@ -143,7 +143,9 @@ void WriteQueue::SayState() {
 }
 
 void WriteQueue::Loop() {
+  using Clock = std::chrono::steady_clock;
   std::deque<Write> batch;
+  Clock::time_point tried = Clock::now();
   while (true) {
     bool try_held = false;
     {
@@ -153,9 +155,11 @@ void WriteQueue::Loop() {
       };
       if (full_.empty()) {
         changed_.wait(guard, something);
+        tried = Clock::now();
       } else {
-        const bool timeout = !changed_.wait_for(guard, kTryAgain, something);
-        try_held = timeout || (!holds_ && held_count_ > 0);
+        // Writes that keep coming do not put off the next try.
+        changed_.wait_until(guard, tried + kTryAgain, something);
+        try_held = Clock::now() - tried >= kTryAgain || (!holds_ && held_count_ > 0);
       }
       if (queue_.empty() && stopping_ && held_count_ == 0) return;
       if (!queue_.empty()) {
@@ -168,7 +172,9 @@ void WriteQueue::Loop() {
     bool made_room = false;
     for (const Write& write : batch) made_room = made_room || MakesRoom(write.what);
     Commit(std::exchange(batch, {}));
-    if (try_held || (made_room && !held_.empty())) TryHeld();
+    if (!try_held && (!made_room || held_.empty())) continue;
+    tried = Clock::now();
+    TryHeld();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -124,6 +125,30 @@ TEST_F(StoreDamage, WhatHasNoRoomIsHeldInOrderAndWrittenWhenThereIs) {
   state.Await([](const StoreState& s) { return s.held == 0 && s.full.empty(); });
   EXPECT_EQ(store->Results("jobs/a", 0, 10)->size(), 3u);
   EXPECT_TRUE(store->CreateJob(JobNamed("b")).ok());
+}
+
+// Each update that came put the next try off by a second.
+TEST_F(StoreDamage, WhatIsHeldIsTriedAgainWhileUpdatesKeepComing) {
+  std::promise<void> written;  // outlives the store, which answers at its end
+  auto store = Open(512 << 10);
+  StateOf state(*store);
+  ASSERT_TRUE(store->CreateJob(JobNamed("old")).ok());
+  ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  ASSERT_TRUE(store->Apply(ResultOf("old", 0, 300'000)).ok());
+  store->Submit(ResultOf("a", 0, 300'000),
+                [&](const absl::Status&, std::int64_t) { written.set_value(); });
+  state.Await([](const StoreState& s) { return s.held == 1; });
+  Sql("PRAGMA busy_timeout = 10000; DELETE FROM results");  // room that the store is not told of
+  std::future<void> answer = written.get_future();
+  bool answered = false;
+  for (int n = 0; n < 200 && !answered; ++n) {
+    JobUpdate update{.name = "jobs/a"};
+    update.events.emplace_back().mutable_state_change();
+    store->Submit(std::move(update), nullptr);
+    answered = answer.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
+  }
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(store->Results("jobs/a", 0, 10)->size(), 1u);
 }
 
 // A daemon that starts writes how jobs ended before anybody can make room.
