@@ -32,6 +32,7 @@ WorkerKeeper::~WorkerKeeper() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  ending_.Cancel();
   Wake();
   monitor_.join();
   SetWorker(nullptr);
@@ -156,7 +157,8 @@ CallLimits WorkerKeeper::Limits(absl::Time deadline, const CancelToken* cancel) 
 
 absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what, Call call,
                                      const CancelToken* cancel) {
-  const CallResult result = call(*worker_, Limits(EvenTime() + limit, cancel));
+  const CallResult result =
+      call(*worker_, Limits(EvenTime() + limit, cancel == nullptr ? &ending_ : cancel));
   if (result.end == CallEnd::kAnswered) {
     if (result.status.ok()) return absl::OkStatus();
     return absl::InternalError(Cat(what, ": ", result.status.error_message()));

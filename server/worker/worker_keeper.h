@@ -76,7 +76,8 @@ class WorkerKeeper {
   CallLimits Limits(absl::Time deadline, const CancelToken* cancel = nullptr) const;
 
   // Makes a call that is no case. `call` gets the worker and the limits. If the worker does not
-  // answer, it is buried and its death recorded.
+  // answer, it is buried and its death recorded. `cancel` may be null: then the call ends with the
+  // keeper.
   using Call = absl::FunctionRef<CallResult(WorkerLink&, const CallLimits&)>;
   absl::Status PlainCall(absl::Duration limit, std::string_view what, Call call,
                          const CancelToken* cancel = nullptr);
@@ -122,7 +123,8 @@ class WorkerKeeper {
 
   RefusedCalls refused_;
 
-  TurnLock turn_;  // held by the thread that uses the worker
+  CancelToken ending_;  // set when the keeper ends
+  TurnLock turn_;       // held by the thread that uses the worker
   CeilingsFile ceilings_;
   std::mutex mutex_;  // guards what follows
   v1::Device device_;

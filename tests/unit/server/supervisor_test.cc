@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -294,6 +295,20 @@ TEST_F(SupervisorTest, AWorkerThatTakesLongToStartCanBeCancelled) {
   Make(std::move(options));
   cancel_.Cancel();
   ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
+}
+
+// The daemon's end must not wait for a driver that takes long.
+TEST_F(SupervisorTest, AWorkerThatTakesLongToStartDoesNotHoldUpTheEnd) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=slow-start", "FAKE_WORKER_SECONDS=55"};
+  Make(std::move(options));
+  siginfo_t ended{};
+  ASSERT_TRUE(Eventually([&] {
+    return waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+  })) << "nobody starts a worker";
+  const absl::Time begin = absl::Now();
+  executor_.reset();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
 }
 
 // Whether a process runs: one that nobody has reaped does not.
