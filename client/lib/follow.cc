@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
+#include "client/lib/steady.h"
 
 namespace assay::client {
 namespace {
@@ -27,7 +28,7 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
   v1::CreateJobRequest request;
   *request.mutable_spec() = spec;
   request.set_request_id(NewRequestId());
-  const absl::Time give_up = absl::Now() + options.reconnect;
+  const absl::Duration give_up = SteadyNow() + options.reconnect;
   for (bool first = true;; first = false) {
     grpc::Status status = FirstCall(connection, [&] {
       grpc::ClientContext context;
@@ -40,7 +41,7 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
     const bool again = !first && (NeverConnected(status) || delay);
     const absl::Duration pause = delay.value_or(kRetryPause);
     if (!(ConnectionLost(status) || again) ||
-        absl::Now() + delay.value_or(absl::ZeroDuration()) >= give_up)
+        SteadyNow() + delay.value_or(absl::ZeroDuration()) >= give_up)
       return status;
     if (options.on_lost) options.on_lost(status);
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(pause));
@@ -65,9 +66,9 @@ bool Follower::Pause(absl::Duration time) {
 
 grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequence,
                               const std::function<void(const v1::JobEvent&)>& on_event) {
-  absl::Time last_alive = absl::Now();
+  absl::Duration last_alive = SteadyNow();
   for (;;) {
-    const absl::Time begin = absl::Now();
+    const absl::Duration begin = SteadyNow();
     bool heard = false;
     grpc::ClientContext context;
     {
@@ -103,7 +104,7 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
     if (status.ok()) status = {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
     // A stream may be silent for long and yet alive: the time allowed counts
     // from its loss, not from its last event. One refused at once was never alive.
-    const absl::Time now = absl::Now();
+    const absl::Duration now = SteadyNow();
     if (heard || (!NeverConnected(status) && now - begin > absl::Seconds(1))) last_alive = now;
     const std::optional<absl::Duration> delay = RetryDelayOf(status);
     if (!IsTransient(status) && !delay) return status;

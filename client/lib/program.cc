@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/steady.h"
 
 extern char** environ;
 
@@ -64,11 +65,11 @@ int Start(const std::vector<std::string>& words, int out, int err, pid_t& pid) {
   return error;
 }
 
-// Reads both pipes to their ends; false if the deadline comes first.
-bool ReadBoth(int out, int err, absl::Time deadline, std::array<std::string, 2>& texts) {
+// Reads both pipes to their ends; false if the deadline, of SteadyNow, comes first.
+bool ReadBoth(int out, int err, absl::Duration deadline, std::array<std::string, 2>& texts) {
   std::array<pollfd, 2> ends = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-    const auto left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const auto left = absl::ToInt64Milliseconds(deadline - SteadyNow());
     if (left <= 0) return false;
     if (poll(ends.data(), ends.size(), static_cast<int>(std::min<std::int64_t>(left, 1000))) < 0) {
       continue;
@@ -104,7 +105,7 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
   out.Close(1);
   err.Close(1);
   std::array<std::string, 2> texts;
-  const bool late = !ReadBoth(out.ends[0], err.ends[0], absl::Now() + wait, texts);
+  const bool late = !ReadBoth(out.ends[0], err.ends[0], SteadyNow() + wait, texts);
   if (late) kill(-pid, SIGKILL);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {

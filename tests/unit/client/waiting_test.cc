@@ -1,17 +1,44 @@
 // What a person is told while nothing seems to happen, and of what a command did.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <optional>
+#include <string>
+#include <thread>
 
 #include "client/lib/patterns.h"
+#include "client/lib/program.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "kernels/numerics/pattern.h"
 #include "tests/unit/client/command.h"
 
+// The system's clock is so much ahead of the real one [s].
+static std::atomic<long> clock_ahead{0};
+
+// In place of the C library's.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const long status = syscall(SYS_clock_gettime, clock, time);
+  if (status == 0 && clock == CLOCK_REALTIME) time->tv_sec += clock_ahead;
+  return static_cast<int>(status);
+}
+
 namespace assay::client::testing {
 namespace {
+
+constexpr long kDay = 86'400;
+
+// Sets the clock back at its end.
+struct JumpingClock {
+  ~JumpingClock() { clock_ahead = 0; }
+};
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -84,6 +111,47 @@ TEST(Limits, AWatcherGivesUpIfTheDaemonSaysNothingOrTooLong) {
     EXPECT_EQ(service.watched_after().size(), 1u);
     EXPECT_THAT(output.err, HasSubstr("refused: too many watchers"));
   }
+}
+
+// The clock jumps while the daemon refuses.
+class JumpingService : public FakeService {
+ public:
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override {
+    clock_ahead += kDay;
+    return FakeService::WatchJob(context, request, writer);
+  }
+};
+
+TEST(Clock, AJumpIsNoTimeInWhichTheDaemonWasAway) {
+  const JumpingClock clock;
+  JumpingService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const grpc::Status lost(grpc::StatusCode::UNAVAILABLE, "Socket closed");
+  service.watch_refusals = {lost, lost};
+  const Output output = RunGemm(service);
+  EXPECT_EQ(output.code, 0) << output.err;
+  EXPECT_EQ(service.watched_after().size(), 3u);
+}
+
+TEST(Clock, AJumpIsNoTimeInWhichAProgramSaidNothing) {
+  namespace fs = std::filesystem;
+  const JumpingClock clock;
+  std::string folder = (fs::temp_directory_path() / "assay-clock-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::thread jump([&] {
+    while (!fs::exists(folder + "/begun"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    clock_ahead = kDay;
+    std::ofstream(folder + "/go").put('\n');
+  });
+  const auto said = RunProgram(
+      {"sh", "-c", "cd " + folder + "; : >begun; until [ -e go ]; do sleep 0.01; done; echo said"},
+      absl::Seconds(120));
+  jump.join();
+  fs::remove_all(folder);
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_EQ(*said, "said\n");
 }
 
 TEST(Progress, WhatIsDoneFirstIsSaid) {
