@@ -165,7 +165,7 @@ absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what
   }
   Death death = Bury(result.end, limit);
   death.planted = death.planted || !guest_.empty();  // a user's code speaks against no device
-  RecordDeath(death);
+  if (!ending_.cancelled()) RecordDeath(death);      // else it dies with the keeper
   return absl::InternalError(Cat(what, ": ", death.finding.message()));
 }
 

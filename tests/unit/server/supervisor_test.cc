@@ -309,6 +309,7 @@ TEST_F(SupervisorTest, AWorkerThatTakesLongToStartDoesNotHoldUpTheEnd) {
   const absl::Time begin = absl::Now();
   executor_.reset();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  EXPECT_TRUE(restarts().empty()) << "it has not died by itself";
 }
 
 // Whether a process runs: one that nobody has reaped does not.
