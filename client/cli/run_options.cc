@@ -262,13 +262,15 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
        absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
   text("--kernel", options->kernel, "FILE",
        "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), CUDA source (.cu) "
-       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, "
-       "node:/PATH/LIB.so on the daemon's node, or user/HASH that it "
+       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, a code "
+       "object "
+       "(.hsaco, .co) for a HIP device, node:/PATH/LIB.so on the daemon's node, or user/HASH that "
+       "it "
        "has already; stands beside --provider");
   text("--kernel-launch", options->kernel_launch, "FILE",
-       "of CUDA code: a TOML file with grid, block, shared memory and arguments of the launch");
+       "of device code: a TOML file with grid, block, shared memory and arguments of the launch");
   text("--kernel-entry", options->kernel_entry, "NAME",
-       "of CUDA code: which kernel of the file (default: its only one)");
+       "of device code: which kernel of the file (default: its only one)");
   text("--reference", options->reference, "FILE",
        "for an operator of your own: a kernel in FP64 that computes the right result, in the forms "
        "that --kernel takes");
@@ -318,14 +320,15 @@ absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) 
   for (const auto& [option, value] : {std::pair{"kernel-launch", &options.kernel_launch},
                                       std::pair{"kernel-entry", &options.kernel_entry}}) {
     if (launched || value->empty()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, ": belongs to CUDA code, --kernel FILE.cu, .ptx or .cubin"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        option, ": belongs to device code, --kernel FILE.cu, .ptx, .cubin, .hsaco or .co"));
   }
   if (!launched) return kernel;
   if (options.kernel_launch.empty()) {
     return absl::InvalidArgumentError(
-        "kernel-launch: is required with --kernel FILE.cu, .ptx and .cubin: a TOML file with the "
-        "keys grid, block and args");
+        "kernel-launch: is required with --kernel FILE.cu, .ptx, .cubin, .hsaco and .co: a TOML "
+        "file "
+        "with the keys grid, block and args");
   }
   (*kernel)->launch_file = options.kernel_launch;
   (*kernel)->entry = options.kernel_entry;

@@ -18,12 +18,12 @@ constexpr absl::Duration kUploadDeadline = absl::Minutes(10);
 constexpr std::string_view kOnNode = "node:";
 
 constexpr std::pair<std::string_view, v1::KernelForm> kForms[] = {
-    {".so", v1::KERNEL_FORM_LIBRARY}, {".c", v1::KERNEL_FORM_C},
-    {".cc", v1::KERNEL_FORM_CXX},     {".cpp", v1::KERNEL_FORM_CXX},
-    {".cxx", v1::KERNEL_FORM_CXX},    {".cu", v1::KERNEL_FORM_CUDA},
-    {".ptx", v1::KERNEL_FORM_PTX},    {".cubin", v1::KERNEL_FORM_CUBIN},
+    {".so", v1::KERNEL_FORM_LIBRARY},  {".c", v1::KERNEL_FORM_C},
+    {".cc", v1::KERNEL_FORM_CXX},      {".cpp", v1::KERNEL_FORM_CXX},
+    {".cxx", v1::KERNEL_FORM_CXX},     {".cu", v1::KERNEL_FORM_CUDA},
+    {".ptx", v1::KERNEL_FORM_PTX},     {".cubin", v1::KERNEL_FORM_CUBIN},
+    {".hsaco", v1::KERNEL_FORM_HSACO}, {".co", v1::KERNEL_FORM_HSACO},
 };
-constexpr std::string_view kLater[] = {".hip", ".hsaco"};
 
 absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -32,16 +32,17 @@ absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string
   for (const auto& [known, form] : kForms) {
     if (ending == known) return form;
   }
-  if (std::find(std::begin(kLater), std::end(kLater), ending) != std::end(kLater)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        View(option), ": ", path, ": this version of Assay takes no ", ending,
-        " files yet; it takes libraries (.so), C (.c), C++ (.cc, .cpp, .cxx), CUDA (.cu), PTX "
-        "(.ptx) and cubins (.cubin)"));
+  if (ending == ".hip") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(View(option), ": ", path,
+                     ": nodes compile no HIP source; compile it with hipcc --genco "
+                     "--offload-arch=gfx90a -o FILE.hsaco, and send that"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       View(option),
       ": must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), CUDA source (.cu), "
-      "PTX (.ptx), a cubin (.cubin), node:/PATH/LIB.so or user/HASH, got \"",
+      "PTX (.ptx), a cubin (.cubin), a code object (.hsaco, .co), node:/PATH/LIB.so or user/HASH, "
+      "got \"",
       path, "\""));
 }
 
@@ -49,7 +50,7 @@ absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string
 
 bool HasLaunch(v1::KernelForm form) {
   return form == v1::KERNEL_FORM_CUDA || form == v1::KERNEL_FORM_PTX ||
-         form == v1::KERNEL_FORM_CUBIN;
+         form == v1::KERNEL_FORM_CUBIN || form == v1::KERNEL_FORM_HSACO;
 }
 
 bool IsCompiled(v1::KernelForm form) {

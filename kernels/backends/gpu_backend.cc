@@ -46,8 +46,7 @@ class Gpu final : public Backend {
     for (KernelEntry& entry : BuiltinGpuKernels(name())) registry.Add(std::move(entry));
     for (KernelEntry& entry : VendorKernels()) registry.Add(std::move(entry));
     for (KernelEntry& entry : PlantedGpuKernels(name())) registry.Add(std::move(entry));
-    // CUDA source is compiled for CUDA's cards alone.
-    if (name() != "hip") registry.AddForPrefix(UserDeviceKernels(kUserPrefix, name()));
+    registry.AddForPrefix(UserDeviceKernels(kUserPrefix, name()));
   }
 
   std::unique_ptr<Ceilings> MakeCeilings(Device& device) const override {

@@ -119,7 +119,8 @@ const std::vector<Option>& Table() {
        Paths(&Config::worker_read)},
       {"user-kernels", Kind::kList, "LIST",
        "which kernels of their own clients may send: library (a shared library), source (C, C++ "
-       "and CUDA, which this node compiles), code-object (PTX and cubins), or none; code for the "
+       "and CUDA, which this node compiles), code-object (PTX, cubins and code objects of AMD's), "
+       "or none; code for the "
        "processor runs in a contained process of its own (default none)",
        FieldOf(ReadUserKernels, &Config::user_kernels)},
       {"user-kernel-dirs", Kind::kList, "LIST",

@@ -350,10 +350,10 @@ std::vector<std::string> NvrtcFiles(const CompilerOptions& options) {
 }  // namespace
 
 std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
-                      const CudaTargets& targets) {
+                      const DeviceTargets& targets) {
   std::string text = StampOf(CompilerOf(form));
-  if (!targets.architectures.empty()) {
-    Append(&text, kDeviceProgramMark, " ", Join(targets.architectures, " "),
+  if (!targets.cuda.empty()) {
+    Append(&text, kDeviceProgramMark, " ", Join(targets.cuda, " "),
            targets.emulator ? " emulator\n" : "\n", StampOf(options.nvrtc));
     for (const std::string& library : NvrtcFiles(options)) Append(&text, StampOf(library));
   }

@@ -35,9 +35,11 @@ struct CompilerOptions {
   std::int64_t log_bytes = 128 << 10;
 };
 
-// What CUDA source is compiled for.
-struct CudaTargets {
-  std::vector<std::string> architectures;  // of the node's CUDA devices, each once: "sm_90"
+// What device code is for.
+struct DeviceTargets {
+  std::vector<std::string>
+      cuda;                      // the architectures of the node's CUDA devices, each once: "sm_90"
+  std::vector<std::string> hip;  // of its HIP devices: "gfx90a:sramecc+:xnack-"
   bool emulator = true;
 };
 
@@ -65,7 +67,7 @@ absl::Status CompileKernel(const CompilerOptions& options, const Compile& compil
 // What the result of a compile depends on beside the source: compiler, flags, processor, header.
 // Equal texts mean that a library need not be compiled again.
 std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
-                      const CudaTargets& targets);
+                      const DeviceTargets& targets);
 
 }  // namespace assay::server
 

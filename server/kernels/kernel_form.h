@@ -12,7 +12,8 @@ inline bool IsSource(v1::KernelForm form) {
 }
 
 inline bool IsCodeObject(v1::KernelForm form) {
-  return form == v1::KERNEL_FORM_PTX || form == v1::KERNEL_FORM_CUBIN;
+  return form == v1::KERNEL_FORM_PTX || form == v1::KERNEL_FORM_CUBIN ||
+         form == v1::KERNEL_FORM_HSACO;
 }
 
 // Whether a launch description belongs to it.

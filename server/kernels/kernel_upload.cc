@@ -48,7 +48,8 @@ struct Way {
 };
 Way WayOf(v1::KernelForm form) {
   if (form == v1::KERNEL_FORM_LIBRARY) return {"library", "libraries"};
-  return IsSource(form) ? Way{"source", "source"} : Way{"code-object", "PTX or cubins"};
+  return IsSource(form) ? Way{"source", "source"}
+                        : Way{"code-object", "PTX, cubins or code objects"};
 }
 
 // The name stands in messages, and the compiler gets it as a file of its folder.
@@ -74,7 +75,7 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 absl::Status CheckForm(const v1::KernelHeader& header, const UserKernelOptions& options) {
   const bool library = header.form() == v1::KERNEL_FORM_LIBRARY;
   if (!library && !IsSource(header.form()) && !IsCodeObject(header.form())) {
-    return BadHeader("form", "must be a library, C, C++, CUDA, PTX or a cubin");
+    return BadHeader("form", "must be a library, C, C++, CUDA, PTX, a cubin or a code object");
   }
   const bool taken = library                   ? options.library
                      : IsSource(header.form()) ? options.source
@@ -194,14 +195,14 @@ absl::Status KernelUpload::TakeLaunch(const v1::KernelHeader& header) {
   if (!HasLaunch(header.form())) {
     if (header.launch().empty() && header.entry().empty()) return absl::OkStatus();
     return BadHeader(header.launch().empty() ? "entry" : "launch",
-                     "belongs to CUDA code (.cu, .ptx, .cubin)");
+                     "belongs to device code (.cu, .ptx, .cubin, .hsaco)");
   }
   if (header.file_name().find_first_of("\"\\") != std::string::npos) {
     return BadHeader("file_name", "must hold neither '\"' nor '\\'");
   }
   if (header.launch().empty()) {
     return BadHeader("launch",
-                     "is required for CUDA code: a TOML text with the keys grid, block and args "
+                     "is required for device code: a TOML text with the keys grid, block and args "
                      "(assay run … --kernel-launch FILE.toml)");
   }
   absl::StatusOr<LaunchDescription> launch = ParseLaunch(header.launch());

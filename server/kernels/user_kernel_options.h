@@ -15,12 +15,12 @@ namespace assay::server {
 struct UserKernelOptions {
   bool library = false;                   // libraries are taken
   bool source = false;                    // C, C++ and CUDA source is taken, and compiled
-  bool code_object = false;               // PTX and cubins are taken, for CUDA devices
+  bool code_object = false;               // PTX, cubins and AMD's code objects are taken
   std::vector<std::string> node_folders;  // whose libraries a client may name
   std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
   KernelFolderOptions folder;
   CompilerOptions compiler;
-  std::function<CudaTargets()> targets;  // empty: the emulator alone
+  std::function<DeviceTargets()> targets;  // empty: the emulator alone
   std::string cheats_folder;  // libraries of the cheats (kernels/cheats); empty: there are none
 
   // Whether any form is taken.

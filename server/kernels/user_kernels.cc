@@ -6,11 +6,13 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/cheats/cheats.h"
+#include "kernels/providers/user/amd_code_object.h"
 #include "kernels/providers/user/check_library.h"
 #include "kernels/providers/user/code_object.h"
 #include "kernels/providers/user/device_program.h"
@@ -57,6 +59,32 @@ absl::Status WriteProgram(const DeviceProgram& program, const std::string& file)
   return out ? absl::OkStatus() : absl::ResourceExhaustedError(Cat("cannot write ", file));
 }
 
+// Device code in a file, for one kind of card.
+struct DeviceCode {
+  std::string architecture;  // empty: the file does not say
+  std::string_view image;    // of the file's bytes
+  std::vector<std::string> kernels;
+};
+
+absl::StatusOr<std::vector<DeviceCode>> CodesIn(v1::KernelForm form, std::string_view bytes) {
+  std::vector<DeviceCode> found;
+  if (form != v1::KERNEL_FORM_HSACO) {
+    absl::StatusOr<std::vector<std::string>> kernels =
+        form == v1::KERNEL_FORM_PTX ? KernelsOfPtx(bytes) : KernelsOfCubin(bytes);
+    if (!kernels.ok()) return kernels.status();
+    found.push_back({"", bytes, *std::move(kernels)});
+    return found;
+  }
+  const absl::StatusOr<std::vector<AmdCodeObject>> codes = AmdCodeObjects(bytes);
+  if (!codes.ok()) return codes.status();
+  for (const AmdCodeObject& code : *codes) {
+    std::vector<std::string> kernels;
+    for (const AmdKernel& kernel : code.kernels) kernels.push_back(kernel.symbol);
+    found.push_back({code.architecture, code.image, std::move(kernels)});
+  }
+  return found;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UserKernels>> UserKernels::Open(UserKernelOptions options) {
@@ -73,33 +101,47 @@ absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::Kerne
   return KernelUpload::Begin(header, options_, folder_.get());
 }
 
-// Writes the PTX or cubin that came in beside the library's place, for each kind of card. A card
-// that cannot load it says so.
+// Writes the code that came in beside the library's place, for each kind of card that it is for.
+// PTX and cubins do not say for which: a card that cannot load one says so.
 absl::Status UserKernels::WriteDevicePrograms(const KernelUpload& upload,
                                               const std::string& library,
-                                              const CudaTargets& targets) const {
+                                              const DeviceTargets& targets) const {
   const v1::UserKernel& kernel = upload.kernel();
-  if (targets.architectures.empty()) {
+  const bool amd = kernel.form() == v1::KERNEL_FORM_HSACO;
+  const std::vector<std::string>& architectures = amd ? targets.hip : targets.cuda;
+  if (architectures.empty()) {
     return absl::FailedPreconditionError(
-        "this daemon has no CUDA device, and PTX and cubins run on nothing else");
+        amd ? "this daemon has no HIP device, and code objects of AMD's run on nothing else"
+            : "this daemon has no CUDA device, and PTX and cubins run on nothing else");
   }
-  std::string image = BytesOf(Cat(upload.path(), "/source"));
-  const absl::StatusOr<std::vector<std::string>> kernels =
-      kernel.form() == v1::KERNEL_FORM_PTX ? KernelsOfPtx(image) : KernelsOfCubin(image);
+  const std::string bytes = BytesOf(Cat(upload.path(), "/source"));
+  const auto refuse = [&](const absl::Status& why) {
+    return BadRequestError({{"kernel", ShownText(Cat(kernel.file_name(), ": ", why.message()))}});
+  };
+  const absl::StatusOr<std::vector<DeviceCode>> codes = CodesIn(kernel.form(), bytes);
+  if (!codes.ok()) return refuse(codes.status());
   const std::string& entry = upload.entry().empty() ? upload.launch().entry : upload.entry();
-  const absl::StatusOr<std::string> symbol =
-      kernels.ok() ? ChooseKernel(*kernels, entry) : kernels.status();
-  if (!symbol.ok()) {
-    return BadRequestError(
-        {{"kernel", ShownText(Cat(kernel.file_name(), ": ", symbol.status().message()))}});
+  bool written = false;
+  for (const std::string& architecture : architectures) {
+    for (const DeviceCode& code : *codes) {
+      if (!code.architecture.empty() && !IsFor(code.architecture, architecture)) continue;
+      const absl::StatusOr<std::string> symbol = ChooseKernel(code.kernels, entry);
+      if (!symbol.ok()) return refuse(symbol.status());
+      const DeviceProgram program = ProgramOf(upload.launch(), entry.empty() ? *symbol : entry,
+                                              *symbol, *symbol, std::string(code.image));
+      const std::string file = DeviceProgramFile(library, architecture);
+      if (absl::Status s = WriteProgram(program, file); !s.ok()) return s;
+      written = true;
+      break;
+    }
   }
-  const DeviceProgram program = ProgramOf(upload.launch(), entry.empty() ? *symbol : entry, *symbol,
-                                          *symbol, std::move(image));
-  for (const std::string& architecture : targets.architectures) {
-    const std::string file = DeviceProgramFile(library, architecture);
-    if (absl::Status s = WriteProgram(program, file); !s.ok()) return s;
-  }
-  return absl::OkStatus();
+  if (written) return absl::OkStatus();
+  std::vector<std::string> found;
+  for (const DeviceCode& code : *codes) found.push_back(code.architecture);
+  return absl::FailedPreconditionError(ShownText(
+      Cat(kernel.file_name(), " is for ", Join(found, ", "), ", and the HIP devices here are ",
+          Join(architectures, ", "), "; make it with hipcc --genco --offload-arch=",
+          architectures.front().substr(0, architectures.front().find(':')))));
 }
 
 // Compiles for compile.architecture, and writes the device program beside the library.
@@ -119,7 +161,7 @@ absl::Status UserKernels::CompileForDevice(const KernelUpload& upload, const std
 }
 
 absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::string& library,
-                                        const CudaTargets& targets,
+                                        const DeviceTargets& targets,
                                         const std::function<void(const std::string&)>& log,
                                         const std::atomic<bool>& cancel) const {
   const v1::UserKernel& kernel = upload.kernel();
@@ -147,12 +189,12 @@ absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::s
     if (failed.ok() || !absl::IsInvalidArgument(failed)) failed = status;
     return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
   };
-  for (const std::string& architecture : targets.architectures) {
+  for (const std::string& architecture : targets.cuda) {
     compile.architecture = architecture;
     const absl::Status status = CompileForDevice(upload, library, compile);
     if (!take(status, architecture)) return status;
   }
-  if (targets.emulator || targets.architectures.empty()) {
+  if (targets.emulator || targets.cuda.empty()) {
     compile.architecture.clear();
     const std::function<void(const std::string&)> own = compile.log;
     if (compiled) compile.log = [](const std::string&) {};  // one line is enough then
@@ -182,12 +224,13 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   if (absl::Status s = upload.Finish(); !s.ok()) return s;
   const v1::UserKernel& kernel = upload.kernel();
   const bool source = IsSource(kernel.form());
-  const CudaTargets targets =
-      HasLaunch(kernel.form()) && options_.targets ? options_.targets() : CudaTargets{};
-  const std::string toolchain = source ? Toolchain(options_.compiler, kernel.form(), targets)
-                                : IsCodeObject(kernel.form())
-                                    ? Cat(kDeviceProgramMark, " ", Join(targets.architectures, " "))
-                                    : "";
+  const DeviceTargets targets =
+      HasLaunch(kernel.form()) && options_.targets ? options_.targets() : DeviceTargets{};
+  const std::string toolchain =
+      source ? Toolchain(options_.compiler, kernel.form(), targets)
+      : IsCodeObject(kernel.form())
+          ? Cat(kDeviceProgramMark, " ", Join(targets.cuda, " "), " ", Join(targets.hip, " "))
+          : "";
   const absl::StatusOr<std::optional<KernelFolder::Kept>> kept = folder_->FindSame(kernel);
   if (!kept.ok()) return kept.status();
   if (*kept && (*kept)->toolchain == toolchain) return (*kept)->kernel;
@@ -201,7 +244,7 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   }
   if (IsCodeObject(kernel.form())) {
     if (absl::Status s = WriteDevicePrograms(upload, library, targets); !s.ok()) return s;
-  } else if (targets.architectures.empty() || access(library.c_str(), F_OK) == 0) {
+  } else if (targets.cuda.empty() || access(library.c_str(), F_OK) == 0) {
     if (absl::Status s = CheckFile(library, kernel.file_name()); !s.ok()) return s;
   }
   if (absl::Status s = folder_->Put(upload.path(), kernel, toolchain); !s.ok()) return s;

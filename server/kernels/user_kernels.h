@@ -54,11 +54,11 @@ class UserKernels {
 
   absl::Status CheckCheat(std::string_view provider) const;
   absl::Status CompileSource(const KernelUpload& upload, const std::string& library,
-                             const CudaTargets& targets,
+                             const DeviceTargets& targets,
                              const std::function<void(const std::string&)>& log,
                              const std::atomic<bool>& cancel) const;
   absl::Status WriteDevicePrograms(const KernelUpload& upload, const std::string& library,
-                                   const CudaTargets& targets) const;
+                                   const DeviceTargets& targets) const;
   absl::Status CompileForEmulator(const KernelUpload& upload, const std::string& source,
                                   Compile compile) const;
   absl::Status CompileForDevice(const KernelUpload& upload, const std::string& library,

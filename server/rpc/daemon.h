@@ -73,8 +73,8 @@ class Daemon {
   std::optional<StartFailure> CheckSuites() const;
   std::optional<StartFailure> StartHealth();
   std::optional<StartFailure> OpenKernels();
-  // What CUDA source of users is compiled for.
-  CudaTargets TargetsOfCuda() const;
+  // What device code of users is for.
+  DeviceTargets TargetsOfDevices() const;
   std::vector<std::string> Secrets() const;
   std::string KernelsFolder() const { return Cat(config_.state_dir, "/kernels"); }
   std::optional<StartFailure> StartDevices();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_join.h"
@@ -49,7 +50,7 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   if (const char* library = std::getenv("ASSAY_NVRTC")) options.compiler.nvrtc_library = library;
   options.compiler.forbidden = Secrets();
   options.compiler.library_bytes = config_.user_kernel_bytes;
-  options.targets = [this] { return TargetsOfCuda(); };
+  options.targets = [this] { return TargetsOfDevices(); };
   options.cheats_folder = FindCheats();
   absl::StatusOr<std::unique_ptr<UserKernels>> kernels = UserKernels::Open(std::move(options));
   if (!kernels.ok()) return Fail(kernels.status(), "users' kernels");
@@ -57,19 +58,19 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   return std::nullopt;
 }
 
-CudaTargets Daemon::TargetsOfCuda() const {
-  CudaTargets targets{.architectures = {}, .emulator = false};
+DeviceTargets Daemon::TargetsOfDevices() const {
+  std::set<std::string> cuda, hip;
+  DeviceTargets targets{.cuda = {}, .hip = {}, .emulator = false};
   for (const auto& executor : devices_.executors) {
     const v1::Device device = executor->Describe();
     targets.emulator |= device.backend() == "simt";
     const auto found = device.properties().find("architecture");
-    if (device.backend() != "cuda" || found == device.properties().end()) continue;
-    targets.architectures.push_back(found->second);
+    if (found == device.properties().end()) continue;
+    if (device.backend() == "cuda") cuda.insert(found->second);
+    if (device.backend() == "hip") hip.insert(found->second);
   }
-  std::sort(targets.architectures.begin(), targets.architectures.end());
-  targets.architectures.erase(
-      std::unique(targets.architectures.begin(), targets.architectures.end()),
-      targets.architectures.end());
+  targets.cuda.assign(cuda.begin(), cuda.end());
+  targets.hip.assign(hip.begin(), hip.end());
   return targets;
 }
 

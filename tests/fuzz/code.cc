@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/providers/user/amd_code_object.h"
 #include "kernels/providers/user/code_object.h"
 #include "kernels/providers/user/device_program.h"
 #include "kernels/providers/user/kernel_signature.h"
@@ -26,7 +27,21 @@ void Look(const absl::StatusOr<std::vector<std::string>>& symbols, std::string_v
 
 }  // namespace
 
-// A device program, or the name of a kernel, an end of line, and PTX or a cubin.
+void LookAtAmd(std::string_view code, std::string_view entry) {
+  const auto objects = AmdCodeObjects(code);
+  if (!objects.ok()) {
+    Require(absl::IsInvalidArgument(objects.status()), objects.status().ToString());
+    return;
+  }
+  for (const AmdCodeObject& object : *objects) {
+    Require(IsFor(object.architecture, object.architecture), "code is not for its own device");
+    std::vector<std::string> symbols;
+    for (const AmdKernel& kernel : object.kernels) symbols.push_back(kernel.symbol);
+    Look(symbols, entry);
+  }
+}
+
+// A device program, or the name of a kernel, an end of line, and PTX, a cubin or AMD's code.
 void FuzzCode(std::string_view bytes) {
   if (const auto program = ReadDeviceProgram(bytes); program.ok()) {
     Require(ToBytes(*program) == bytes, "a device program is not written as it was read");
@@ -36,6 +51,7 @@ void FuzzCode(std::string_view bytes) {
   const std::string_view entry = bytes.substr(0, end), code = bytes.substr(end + 1);
   Look(KernelsOfPtx(code), entry);
   Look(KernelsOfCubin(code), entry);
+  LookAtAmd(code, entry);
 }
 
 }  // namespace assay::fuzz

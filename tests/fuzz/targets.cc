@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array kTargets = {
     Target{"baseline", FuzzBaseline},    // baselines and reports as baselines, JSON
-    Target{"code", FuzzCode},            // PTX, cubins, and device programs that are kept
+    Target{"code", FuzzCode},            // PTX, cubins, code of AMD's, and device programs
     Target{"compare", FuzzCompare},      // the header of a comparison
     Target{"config", FuzzConfig},        // the daemon's settings, TOML
     Target{"golden", FuzzGolden},        // golden digests of a suite

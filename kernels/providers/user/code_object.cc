@@ -79,28 +79,6 @@ std::optional<std::string_view> NameAt(const ElfFile& file, const Elf64_Shdr& na
   return end == rest.npos ? std::nullopt : std::optional(rest.substr(0, end));
 }
 
-// Whether all that the header speaks of is in the file: the driver reads it, and is not told the
-// size.
-bool IsWhole(const ElfFile& file, const Elf64_Ehdr& header) {
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-    const auto section = file.Section(header, i);
-    if (!section) return false;
-    if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL) continue;
-    if (!file.Holds(section->sh_offset, section->sh_size)) return false;
-  }
-  if (header.e_phnum > 0 && header.e_phentsize != sizeof(Elf64_Phdr)) return false;
-  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
-    const auto segment = file.Segment(header, i);
-    if (!segment || !file.Holds(segment->p_offset, segment->p_filesz)) return false;
-  }
-  return true;
-}
-
-// A name that a compiler gives: what else there may be does not go into messages and files.
-bool IsSymbol(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), IsWord);
-}
-
 // The name as the source has it, without return type, parameters and blanks.
 std::string NameInSource(const std::string& symbol) {
   const std::optional<std::string> text = Demangled(symbol);
@@ -119,6 +97,10 @@ std::string NameInSource(const std::string& symbol) {
 }
 
 }  // namespace
+
+bool IsSymbol(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), IsWord);
+}
 
 absl::StatusOr<std::vector<std::string>> KernelsOfPtx(std::string_view text) {
   PtxWords words(text);
@@ -147,7 +129,7 @@ absl::StatusOr<std::vector<std::string>> KernelsOfCubin(std::string_view bytes) 
   }
   if (header->e_shentsize != sizeof(Elf64_Shdr)) return NoCubin("its sections are malformed");
   const auto names = file.Section(*header, header->e_shstrndx);
-  if (!names || !IsWhole(file, *header)) return NoCubin("it is truncated");
+  if (!names || !file.IsWhole(*header)) return NoCubin("it is truncated");
   std::vector<std::string> found;
   // Every kernel has such a section for its parameters; functions that kernels call have none.
   constexpr std::string_view kOfKernel = ".nv.constant0.";

@@ -10,6 +10,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/slice.h"
+#include "kernels/providers/user/amd_code_object.h"
 #include "kernels/providers/user/describe_problem.h"
 #include "kernels/providers/user/device_program.h"
 #include "kernels/providers/user/kernel_signature.h"
@@ -38,8 +39,9 @@ absl::StatusOr<DeviceProgram> ReadProgram(const Case& c, const GpuDevice& device
   if (!file) {
     return absl::UnimplementedError(Cat("this kernel is not compiled for ", device.info().id,
                                         ", which is ", architecture,
-                                        "; that takes CUDA source, PTX and cubins. If it is one, "
-                                        "send the file again (--kernel FILE)"));
+                                        "; that takes CUDA source, PTX, cubins, or code objects "
+                                        "for it. If it is one, send the file again (--kernel "
+                                        "FILE)"));
   }
   std::ostringstream bytes;
   bytes << file.rdbuf();
@@ -49,15 +51,20 @@ absl::StatusOr<DeviceProgram> ReadProgram(const Case& c, const GpuDevice& device
 // The kernel of a loaded module, until the object goes.
 class Loaded {
  public:
-  static absl::StatusOr<std::unique_ptr<Loaded>> Make(const DeviceProgram& program,
+  // Takes the program's image.
+  static absl::StatusOr<std::unique_ptr<Loaded>> Make(DeviceProgram& program,
                                                       const GpuDevice& device) {
     auto loaded = std::make_unique<Loaded>();
-    gpu::ErrorCode code = gpu::LoadModule(program.image.data(), &loaded->module_);
+    loaded->image_ = std::move(program.image);
+    gpu::ErrorCode code = gpu::LoadModule(loaded->image_.data(), &loaded->module_);
     if (code == gpu::kOk) {
       code = gpu::FindFunction(loaded->module_, program.symbol, &loaded->function_);
     }
     if (code == gpu::kOk) code = gpu::DescribeFunction(loaded->function_, &loaded->use_);
-    if (code == gpu::kOk) return loaded;
+    if (code == gpu::kOk) {
+      loaded->AddAmdParameters(program.symbol);
+      return loaded;
+    }
     const std::string said = Cat(program.name, " on ", device.info().id, ", which is ",
                                  device.properties().architecture, ": ", gpu::Describe(code));
     if (gpu::IsForAnother(code)) return absl::UnimplementedError(said);
@@ -77,6 +84,16 @@ class Loaded {
   const gpu::FunctionUse& use() const { return use_; }
 
  private:
+  // AMD's runtime does not tell the sizes of parameters, but the code object does.
+  void AddAmdParameters(std::string_view symbol) {
+    const absl::StatusOr<std::vector<AmdCodeObject>> codes = AmdCodeObjects(image_);
+    if (!codes.ok()) return;  // it is another's code
+    for (const AmdKernel& kernel : codes->front().kernels) {
+      if (kernel.symbol == symbol) use_.parameter_bytes = kernel.parameter_bytes;
+    }
+  }
+
+  std::string image_;
   gpu::Module module_ = nullptr;
   gpu::Function function_ = nullptr;
   gpu::FunctionUse use_;

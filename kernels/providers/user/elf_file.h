@@ -36,6 +36,22 @@ class ElfFile {
   std::optional<Elf64_Phdr> Segment(const Elf64_Ehdr& header, std::uint64_t i) const {
     return At<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
   }
+  // Whether all that the header speaks of is in the file: a driver reads it, and is not told the
+  // size.
+  bool IsWhole(const Elf64_Ehdr& header) const {
+    for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+      const auto section = Section(header, i);
+      if (!section) return false;
+      if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL) continue;
+      if (!Holds(section->sh_offset, section->sh_size)) return false;
+    }
+    if (header.e_phnum > 0 && header.e_phentsize != sizeof(Elf64_Phdr)) return false;
+    for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+      const auto segment = Segment(header, i);
+      if (!segment || !Holds(segment->p_offset, segment->p_filesz)) return false;
+    }
+    return true;
+  }
 
  private:
   const std::string_view bytes_;

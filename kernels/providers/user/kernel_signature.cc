@@ -27,6 +27,8 @@ constexpr Word kNumbers[] = {
     {"float", {ParameterKind::kReal, ASSAY_F32}},
     {"__half", {ParameterKind::kReal, ASSAY_F16}},
     {"__nv_bfloat16", {ParameterKind::kReal, ASSAY_BF16}},
+    {"hip_bfloat16", {ParameterKind::kReal, ASSAY_BF16}},
+    {"__hip_bfloat16", {ParameterKind::kReal, ASSAY_BF16}},
     {"bool", Whole(1, false)},
     {"char", Whole(8, true)},
     {"signed char", Whole(8, true)},
@@ -48,6 +50,7 @@ unsigned FormatOf(std::string_view pointee) {
   if (pointee == "float") return ASSAY_F32;
   if (pointee == "__half") return ASSAY_F16;
   if (pointee == "__nv_bfloat16") return ASSAY_BF16;
+  if (pointee == "hip_bfloat16" || pointee == "__hip_bfloat16") return ASSAY_BF16;
   if (pointee == "signed char") return ASSAY_I8;
   if (pointee == "int") return ASSAY_I32;
   return 0;

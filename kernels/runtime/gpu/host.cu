@@ -344,6 +344,53 @@ ErrorCode LaunchFunction(Function function, const std::array<unsigned, 3>& grid,
                                  StreamOf(stream)));
 }
 
+#elif defined(ASSAY_GPU_HIP)
+
+ErrorCode LoadModule(const void* image, Module* module) {
+  hipModule_t loaded = nullptr;
+  const ErrorCode code = Result(hipModuleLoadData(&loaded, image));
+  if (code == kOk) *module = loaded;
+  return code;
+}
+
+ErrorCode UnloadModule(Module module) {
+  return Result(hipModuleUnload(static_cast<hipModule_t>(module)));
+}
+
+ErrorCode FindFunction(Module module, const std::string& symbol, Function* function) {
+  hipFunction_t found = nullptr;
+  const ErrorCode code =
+      Result(hipModuleGetFunction(&found, static_cast<hipModule_t>(module), symbol.c_str()));
+  if (code == kOk) *function = found;
+  return code;
+}
+
+ErrorCode DescribeFunction(Function function, FunctionUse* use) {
+  int shared = 0;
+  ErrorCode code = kOk;
+  const std::pair<hipFunction_attribute, int*> attributes[] = {
+      {HIP_FUNC_ATTRIBUTE_NUM_REGS, &use->registers},
+      {HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &use->most_threads},
+      {HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &shared}};
+  for (const auto& [attribute, value] : attributes) {
+    if (code != kOk) return code;
+    code = Result(hipFuncGetAttribute(value, attribute, static_cast<hipFunction_t>(function)));
+  }
+  use->shared_bytes = shared;
+  return code;
+}
+
+// A launch may ask for all that a block can have.
+ErrorCode AllowShared(Function, std::int64_t) { return kOk; }
+
+ErrorCode LaunchFunction(Function function, const std::array<unsigned, 3>& grid,
+                         const std::array<unsigned, 3>& block, std::size_t shared_bytes,
+                         void** arguments, Stream stream) {
+  return Result(hipModuleLaunchKernel(
+      static_cast<hipFunction_t>(function), grid[0], grid[1], grid[2], block[0], block[1], block[2],
+      static_cast<unsigned>(shared_bytes), StreamOf(stream), arguments, nullptr));
+}
+
 #else
 
 namespace {

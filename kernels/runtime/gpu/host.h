@@ -76,17 +76,18 @@ ErrorCode CopyToHost(void* dst, const void* src, std::int64_t bytes, Stream stre
 ErrorCode CopyOnDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);
 ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream);
 
-// Code that is loaded while the process runs: a module holds functions, which are kernels. Only
-// CUDA loads any; the code is 801 elsewhere.
-using Module = void*;    // cudaLibrary_t
-using Function = void*;  // cudaKernel_t
+// Code that is loaded while the process runs: a module holds functions, which are kernels. The
+// emulator loads none; the code is 801 there.
+using Module = void*;    // cudaLibrary_t, hipModule_t
+using Function = void*;  // cudaKernel_t, hipFunction_t
 struct FunctionUse {
   int registers = 0;                          // of a thread
   int most_threads = 0;                       // of a block, as its registers allow
   std::int64_t shared_bytes = 0;              // of arrays of known size
-  std::vector<std::int64_t> parameter_bytes;  // of each parameter
+  std::vector<std::int64_t> parameter_bytes;  // of each parameter; CUDA's runtime alone tells them
 };
-// `image` is what the toolkit's compiler made: a cubin. It is copied.
+// `image` is what the toolkit's compiler made: a cubin, or a code object of AMD's. It must outlive
+// the module.
 ErrorCode LoadModule(const void* image, Module* module);
 ErrorCode UnloadModule(Module module);
 ErrorCode FindFunction(Module module, const std::string& symbol, Function* function);

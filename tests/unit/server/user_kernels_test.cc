@@ -14,6 +14,7 @@
 
 #include "kernels/confine/file_rights.h"
 #include "kernels/providers/user/device_program.h"
+#include "tests/unit/user/amd_code_testing.h"
 
 namespace assay::server {
 namespace {
@@ -125,7 +126,7 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   options_.source = true;
   options_.compiler.nvrtc = NVRTC_PATH;
   if (options_.compiler.nvrtc.empty()) GTEST_SKIP() << "this build has no CUDA";
-  CudaTargets targets{.architectures = {"sm_90"}, .emulator = false};
+  DeviceTargets targets{.cuda = {"sm_90"}, .hip = {}, .emulator = false};
   options_.targets = [&targets] { return targets; };
   const std::unique_ptr<UserKernels> kernels = Open();
   std::vector<std::string> lines;
@@ -206,7 +207,7 @@ TEST_F(UserKernelsTest, CodeObjectsAreForTheNodesCards) {
   header.set_launch("grid = 1\nblock = 64\nargs = []\nentry = \"copy\"");
   EXPECT_THAT(std::string(Open()->Begin(header).status().message()), HasSubstr("code-object"));
   options_.code_object = true;
-  CudaTargets targets{.architectures = {}, .emulator = true};
+  DeviceTargets targets{.cuda = {}, .hip = {}, .emulator = true};
   options_.targets = [&targets] { return targets; };
   const std::unique_ptr<UserKernels> kernels = Open();
   const auto keep = [&] {
@@ -215,11 +216,11 @@ TEST_F(UserKernelsTest, CodeObjectsAreForTheNodesCards) {
     return kernels->Keep(*upload, nullptr, cancel_);
   };
   EXPECT_TRUE(absl::IsFailedPrecondition(keep().status())) << "there is no CUDA device";
-  targets.architectures = {"sm_80", "sm_90"};
+  targets.cuda = {"sm_80", "sm_90"};
   const auto kept = keep();
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_FALSE(kept->has_compile_time());
-  for (const std::string& architecture : targets.architectures) {
+  for (const std::string& architecture : targets.cuda) {
     std::ifstream file(DeviceProgramFile(kernels->LibraryOf(kept->provider()), architecture),
                        std::ios::binary);
     std::ostringstream bytes;
@@ -237,6 +238,44 @@ TEST_F(UserKernelsTest, CodeObjectsAreForTheNodesCards) {
   EXPECT_THAT(std::string(keep().status().message()), HasSubstr("no cubin"));
   header.clear_launch();
   EXPECT_THAT(std::string(Open()->Begin(header).status().message()), HasSubstr("header.launch"));
+}
+
+TEST_F(UserKernelsTest, OfABundleEachCardOfAmdsGetsItsOwnPart) {
+  options_.code_object = true;
+  DeviceTargets targets{.cuda = {"sm_90"}, .hip = {}, .emulator = true};
+  options_.targets = [&targets] { return targets; };
+  const std::unique_ptr<UserKernels> kernels = Open();
+  const std::string part = AmdCode("gfx942", "copy", {8, 8, 4});
+  const std::string bundle =
+      AmdBundle({{"gfx90a", AmdCode("gfx90a", "copy", {})}, {"gfx942", part}});
+  const auto keep = [&](const std::string& bytes) {
+    v1::KernelHeader header =
+        Header("k.hsaco", static_cast<std::int64_t>(bytes.size()), v1::KERNEL_FORM_HSACO);
+    header.set_launch("grid = 1\nblock = 64\nargs = [\"x\", \"y\", \"count\"]");
+    auto upload = *kernels->Begin(header);
+    EXPECT_TRUE(upload->Append(bytes).ok());
+    return kernels->Keep(*upload, nullptr, cancel_);
+  };
+  EXPECT_THAT(std::string(keep(bundle).status().message()), HasSubstr("no HIP device"));
+  const std::string device = "gfx942:sramecc+:xnack-";
+  targets.hip = {device, "gfx1100"};
+  const auto kept = keep(bundle);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  const std::string library = kernels->LibraryOf(kept->provider());
+  std::ifstream file(DeviceProgramFile(library, device), std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  const absl::StatusOr<DeviceProgram> program = ReadDeviceProgram(bytes.str());
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->image, part);
+  EXPECT_EQ(program->symbol, "copy");
+  EXPECT_FALSE(fs::exists(DeviceProgramFile(library, "gfx1100"))) << "it has no part for it";
+  EXPECT_FALSE(fs::exists(DeviceProgramFile(library, "sm_90")));
+  targets.hip = {"gfx1100"};
+  const absl::Status other = keep(bundle).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("k.hsaco is for gfx90a, gfx942"));
+  EXPECT_THAT(std::string(keep("hello").status().message()), HasSubstr("no code object of AMD's"));
 }
 
 TEST_F(UserKernelsTest, CheatsComeFromTheInstallationWhateverIsAllowed) {
