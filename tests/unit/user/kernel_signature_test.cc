@@ -28,12 +28,18 @@ TEST(KernelSignature, PointersSayTheirFormat) {
     EXPECT_EQ(found[i].dtype, formats[i]) << i;
     EXPECT_EQ(SizeOf(found[i]), sizeof(void*));
   }
+  // void f(_Float16 const*, hip_bfloat16*, __hip_bfloat16*), of HIP's compiler
+  const auto of_hip = Of("_Z1fPKDF16_P12hip_bfloat16P14__hip_bfloat16");
+  ASSERT_EQ(of_hip.size(), 3u);
+  EXPECT_EQ(of_hip[0].dtype, unsigned{ASSAY_F16});
+  for (std::size_t i = 1; i < of_hip.size(); ++i) EXPECT_EQ(of_hip[i].dtype, unsigned{ASSAY_BF16});
 }
 
 TEST(KernelSignature, NumbersHaveTheirSizes) {
   // void f(bool, signed char, unsigned short, int, unsigned long, float, double, __half)
   const auto found = Of("_Z1fbatimfd6__half");
   ASSERT_EQ(found.size(), 8u);
+  EXPECT_EQ(SizeOf(Of("_Z1f12hip_bfloat16").at(0)), 2u);
   const std::size_t sizes[] = {1, 1, 2, 4, 8, 4, 8, 2};
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(SizeOf(found[i]), sizes[i]) << i;
   EXPECT_EQ(found[3].bits, 31u);
