@@ -18,6 +18,7 @@ constexpr Cheat kCheats[] = {
     {"tested-shapes"},
     {"copies-input"},
     {"unwritten-tail"},
+    {"waits-for-poison"},
     {"changes-input"},
     {"write-behind"},
     {"lower-precision"},

@@ -126,7 +126,7 @@ absl::StatusOr<std::vector<TensorDigest>> Launcher::InputDigests() {
   return digests;
 }
 
-absl::StatusOr<double> Launcher::Launch(Poison poison) {
+absl::StatusOr<double> Launcher::Launch(std::optional<Poison> poison) {
   absl::Status status = Guard(poison);
   if (!status.ok()) return status;
   absl::StatusOr<double> seconds = TimeGuarded(1);
@@ -150,9 +150,10 @@ absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory,
   return TimeGuarded(launches);
 }
 
-absl::Status Launcher::Guard(Poison poison) {
+absl::Status Launcher::Guard(std::optional<Poison> poison) {
   clock_.Enter(Phase::kFill);
-  absl::Status status = device_.PoisonTensor(poison, output_);
+  absl::Status status;
+  if (poison) status = device_.PoisonTensor(*poison, output_);
   // What launches before have done outside stays, until it is counted.
   if (status.ok() && !uncounted_) status = device_.GuardPadding(case_.poison, output_);
   if (status.ok() && !uncounted_) status = device_.WriteGuards(case_.poison);

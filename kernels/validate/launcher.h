@@ -58,9 +58,9 @@ class Launcher {
   End EnqueueFills();
   void Filled(const Fingerprint& inputs) { filled_ = inputs; }
 
-  // One poisoned and guarded launch; the seconds it took alone. Padding and bands are those of
-  // Case::poison, whatever the output holds.
-  absl::StatusOr<double> Launch(Poison poison);
+  // One guarded launch; the seconds it took alone. Without a poison the output keeps what the last
+  // launch left there. Padding and bands are those of Case::poison, whatever the output holds.
+  absl::StatusOr<double> Launch(std::optional<Poison> poison);
 
   // `launches` of them behind one another, the output poisoned before the first; the seconds
   // they took together. `from_memory` has the operands dropped from the caches before, and
@@ -107,7 +107,7 @@ class Launcher {
   absl::StatusOr<double*> AllocateDoubles(std::int64_t count);
   absl::StatusOr<std::vector<TensorDigest>> InputDigests();
   absl::Status CountGuards();
-  absl::Status Guard(Poison poison);
+  absl::Status Guard(std::optional<Poison> poison);
   absl::StatusOr<double> TimeGuarded(int launches);
   absl::StatusOr<double> TimeGuarded(absl::FunctionRef<absl::Status()> launch);
   absl::Status LaunchMany(int launches);

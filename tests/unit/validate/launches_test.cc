@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -170,19 +171,23 @@ TEST(Launches, OneThatWritesTooFarAmongTimedOnesIsFound) {
   EXPECT_EQ(outcome.guard_hits, 1);
 }
 
-// A maximum along rows of `length` that begins with what the output holds, or that looks at one
-// element too many.
+// A maximum along rows of `length` that begins with what the output holds, that looks at one
+// element too many, or that leaves an output alone in which there is no poison.
 struct Maximum {
   bool from_output = false;
   bool beyond = false;
   std::int64_t rows = 0;  // that it is made for; 0: any
   bool skips = false;     // a column
+  bool only_over_poison = false;
 };
 Maximum g_maximum;
 
 class MaximumKernel : public Kernel {
  public:
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    if (g_maximum.only_over_poison && std::abs(*output.as<float>()) < 1e30F) {
+      return absl::OkStatus();
+    }
     const std::int64_t length = inputs[0].count() / output.count();
     const std::int64_t rows = g_maximum.rows > 0 ? g_maximum.rows : output.count();
     for (std::int64_t row = 0; row < std::min(rows, output.count()); ++row) {
@@ -196,7 +201,9 @@ class MaximumKernel : public Kernel {
     }
     return absl::OkStatus();
   }
-  bool trusted() const override { return g_maximum.rows == 0 && !g_maximum.skips; }
+  bool trusted() const override {
+    return g_maximum.rows == 0 && !g_maximum.skips && !g_maximum.only_over_poison;
+  }
 };
 
 Verdict RunMaximum(Maximum maximum, bool probes, Mode mode) {
@@ -234,6 +241,12 @@ TEST(Launches, WhatLiesInTheOutputAndAroundItShows) {
   EXPECT_EQ(RunMaximum({.from_output = true}, /*probes=*/true, Mode::kBoth), Verdict::kFailed)
       << "in a probe";
   EXPECT_EQ(RunMaximum({.beyond = true}, /*probes=*/true, Mode::kValidate), Verdict::kFailed);
+}
+
+// In one launch of a user's kernel the output holds the result of other data.
+TEST(Launches, AKernelThatComputesOnlyOverPoisonFails) {
+  EXPECT_EQ(RunMaximum({.only_over_poison = true}, /*probes=*/false, Mode::kValidate),
+            Verdict::kFailed);
 }
 
 // A user's kernel is asked for more rows, so that each column is the largest of one. It may be made
