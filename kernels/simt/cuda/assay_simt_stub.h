@@ -76,4 +76,9 @@ struct Calls<kKernel, void (*)(Arguments...)> {
 
 }  // namespace assay::simt
 
+// The author's code is followed, whatever it asks of the compiler.
+#undef ASSAY_SIMT_UNCHECKED
+#pragma GCC poison no_sanitize no_sanitize_thread no_sanitize_undefined
+#pragma GCC poison __no_sanitize__ __no_sanitize_thread__ __no_sanitize_undefined__
+
 #endif  // ASSAY_SIMT_STUB_H_
