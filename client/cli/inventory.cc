@@ -86,7 +86,7 @@ ExitCode ListDevices(const Context& context, DeviceView view) {
     request.set_measure_ceilings(ceilings);
     v1::ListDevicesResponse response;
     // Measuring ceilings keeps the devices busy for a while.
-    const auto status = Ask(connection, &Stub::ListDevices, request, &response,
+    grpc::Status status = Ask(connection, &Stub::ListDevices, request, &response,
                             ceilings ? absl::Minutes(10) : kCallDeadline);
     for (const v1::Device& device : response.devices()) {
       switch (view) {
@@ -117,7 +117,7 @@ ExitCode ReleaseDevice(const Context& context, const std::string& device, bool k
     request.set_name(device.starts_with("devices/") ? device : "devices/" + device);
     request.set_keep_quarantine(keep_quarantine);
     v1::Device released;
-    const auto status = Ask(connection, &Stub::ReleaseDevice, request, &released);
+    grpc::Status status = Ask(connection, &Stub::ReleaseDevice, request, &released);
     if (status.ok()) {
       listed.rows.push_back(DeviceRow(released));
       listed.items.push_back(DeviceJson(released));
@@ -144,7 +144,7 @@ ExitCode ListKernels(const Context& context, bool planted) {
                 v1::ListKernelsRequest request;
                 request.set_show_planted(planted);
                 v1::ListKernelsResponse response;
-                const auto status = Ask(connection, &Stub::ListKernels, request, &response);
+                grpc::Status status = Ask(connection, &Stub::ListKernels, request, &response);
                 for (const v1::Kernel& kernel : response.kernels()) {
                   listed.rows.push_back(KernelRow(kernel));
                   listed.items.push_back(MessageJson(kernel));
@@ -170,7 +170,7 @@ ExitCode ListSuites(const Context& context) {
   return List(context, "suites", {"SUITE", "VERSION", "CASES", "WHAT IT IS FOR"},
               [&](Connection& connection, Listed& listed) {
                 v1::ListSuitesResponse response;
-                const auto status = FetchSuites(connection, false, &response);
+                grpc::Status status = FetchSuites(connection, false, &response);
                 for (const v1::Suite& suite : response.suites()) {
                   listed.rows.push_back(
                       {suite.name(), suite.version(),
@@ -189,7 +189,7 @@ ExitCode ShowSuite(const Context& context, const std::string& name) {
   if (!connections.ok()) return context.Fail(connections.status());
   Connection& connection = *connections->front();
   v1::ListSuitesResponse response;
-  if (const auto status = FetchSuites(connection, true, &response); !status.ok()) {
+  if (grpc::Status status = FetchSuites(connection, true, &response); !status.ok()) {
     return context.Fail(Describe(status, connection.target()));
   }
   // A level's suite has a number, too.
@@ -226,7 +226,7 @@ ExitCode Version(const Context& context) {
     if (*format == Format::kTable) out << "assay " << ASSAY_VERSION << '\n';
     for (const auto& connection : *connections) {
       v1::ServerInfo info;
-      const auto status = Ask(*connection, &Stub::GetServerInfo, {}, &info, absl::Seconds(10));
+      const grpc::Status status = Ask(*connection, &Stub::GetServerInfo, {}, &info, absl::Seconds(10));
       if (!status.ok()) {
         // The client's own version is an answer, whoever else is silent.
         context.Fail(Describe(status, connection->target()));

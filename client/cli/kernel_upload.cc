@@ -50,7 +50,7 @@ grpc::Status SendKernel(const Context& context, Connection& connection, const Ke
   if (!kernel.provider.empty()) return grpc::Status::OK;
   Told told(context.streams.err, kernel);
   v1::UserKernel kept;
-  const grpc::Status status = UploadKernel(
+  grpc::Status status = UploadKernel(
       connection, kernel, [&told](const std::string& line) { told.Line(line); }, &kept);
   if (!status.ok()) {
     told.Failed();

@@ -27,6 +27,7 @@ Stamp StampOf(const std::string& file) {
 
 std::vector<Stamp> StampsOf(const std::vector<std::string>& files) {
   std::vector<Stamp> stamps;
+  stamps.reserve(files.size());
   for (const std::string& file : files) stamps.push_back(StampOf(file));
   return stamps;
 }

@@ -28,7 +28,7 @@ v1::JobSpec Again(const Run& run, const v1::CaseResult& result,
   spec.clear_slices();
   for (const std::string& slice : slices) spec.add_slices(slice);
   if (!spec.has_seed()) spec.set_seed(run.job.spec().has_seed() ? run.job.spec().seed() : 1);
-  const std::string device = result.device();
+  const std::string& device = result.device();
   job.set_device(device.substr(device.rfind('/') + 1));
   (*job.mutable_labels())["shows"] = absl::StrCat(run.job.name(), " case ", result.index());
   return job;

@@ -32,6 +32,7 @@ std::string Spread(const std::map<std::string, std::vector<std::string>>& values
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   std::vector<std::string> words;
+  words.reserve(sorted.size());
   for (const auto& [value, names] : sorted) {
     words.push_back(absl::StrCat(
         value, " on ",

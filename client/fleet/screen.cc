@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/lib/steady.h"
 #include "client/lib/words.h"
 #include "client/report/units.h"
 
@@ -74,8 +75,8 @@ void FleetScreen::Clear() {
 void FleetScreen::OnNode(const std::vector<NodeRun>& nodes, std::size_t node) {
   if (live_) {
     const bool all = std::all_of(nodes.begin(), nodes.end(), Ended);
-    if (!all && absl::Now() - last_ < kPause) return;
-    last_ = absl::Now();
+    if (!all && SteadyNow() - last_ < kPause) return;
+    last_ = SteadyNow();
     Draw(nodes);
     return;
   }

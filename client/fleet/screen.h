@@ -35,7 +35,7 @@ class FleetScreen : public FleetWatcher {
   const bool live_;
   const int width_;
   std::size_t drawn_ = 0;  // lines
-  absl::Time last_ = absl::InfinitePast();
+  absl::Duration last_ = -absl::InfiniteDuration();
   std::vector<bool> told_;         // nodes whose end was told
   std::vector<std::size_t> held_;  // those to be told if the request is right after all
 };

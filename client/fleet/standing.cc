@@ -69,9 +69,11 @@ std::vector<Standing> Judge(const std::vector<RateQuantiles>& rates, double test
   std::vector<Standing> standings(n);
   if (n < kFewestPeers + 1) return standings;
   std::vector<double> medians;
+  medians.reserve(n);
   for (const RateQuantiles& rate : rates) medians.push_back(rate.median);
   const double median = Median(medians);
   std::vector<double> distances;
+  distances.reserve(n);
   for (const double rate : medians) distances.push_back(std::abs(rate - median));
   const double deviation = kNormalMad * Median(std::move(distances));
 

@@ -17,8 +17,10 @@ const v1::OperatorInfo& InfoOf(const FieldDescriptor* problem) {
 }  // namespace
 
 std::vector<std::string> OperatorNames() {
+  const int count = Problem()->field_count();
   std::vector<std::string> names;
-  for (int i = 0; i < Problem()->field_count(); ++i) names.push_back(Problem()->field(i)->name());
+  names.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) names.push_back(Problem()->field(i)->name());
   return names;
 }
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "client/lib/steady.h"
 
 extern char** environ;
@@ -56,6 +57,7 @@ int Start(const std::vector<std::string>& words, int out, int err, pid_t& pid) {
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const int error =
@@ -63,6 +65,16 @@ int Start(const std::vector<std::string>& words, int out, int err, pid_t& pid) {
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return error;
+}
+
+// Takes the status of a program that has ended; false if the deadline comes first. A program may
+// close its pipes long before it ends.
+bool ReapUntil(absl::Duration deadline, pid_t pid, int& status) {
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (SteadyNow() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
 }
 
 // Reads both pipes to their ends; false if the deadline, of SteadyNow, comes first.
@@ -105,10 +117,12 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
   out.Close(1);
   err.Close(1);
   std::array<std::string, 2> texts;
-  const bool late = !ReadBoth(out.ends[0], err.ends[0], SteadyNow() + wait, texts);
-  if (late) kill(-pid, SIGKILL);
+  const absl::Duration deadline = SteadyNow() + wait;
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  const bool late = !ReadBoth(out.ends[0], err.ends[0], deadline, texts) ||
+                    !ReapUntil(deadline, pid, status);
+  if (late) kill(-pid, SIGKILL);
+  while (late && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (late) return unavailable(absl::StrCat("no answer within ", absl::FormatDuration(wait)));
   if (!WIFEXITED(status)) return unavailable("it was killed");

@@ -59,6 +59,7 @@ absl::StatusOr<std::vector<Target>> ReadTarget(const std::string& path, const to
     return At(path, table.source(), "a target needs address = \"HOST:PORT\", or a list of them");
   }
   std::vector<Target> targets;
+  targets.reserve(addresses.size());
   for (std::string& address : addresses) targets.push_back({std::move(address), tls, token_file});
   return targets;
 }

@@ -190,6 +190,7 @@ absl::StatusOr<std::vector<LintedKernel>> HoldCubin(const ElfView& elf) {
     HoldResources(kernel);
   }
   std::vector<LintedKernel> all;
+  all.reserve(kernels.size());
   for (auto& [symbol, kernel] : kernels) all.push_back(std::move(kernel));
   return all;
 }

@@ -10,6 +10,7 @@
 #include "client/blame/rerun.h"
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
+#include "client/lib/steady.h"
 #include "client/lib/text.h"
 #include "client/qualify/detection.h"
 #include "client/qualify/selection.h"
@@ -50,14 +51,14 @@ class Conductor {
         selftest_(std::move(selftest)) {}
 
   DeviceFit Run() {
-    const absl::Time start = absl::Now();
+    const absl::Duration start = SteadyNow();
     DeviceFit result = Begin();
     if (device_.state() == v1::DEVICE_STATE_QUARANTINED) {
       result.fit.grievances = {Aggrieved("A115", device_.quarantine_reason())};
       return result;
     }
     result.fit = Conduct(result);
-    result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    result.seconds = absl::ToDoubleSeconds(SteadyNow() - start);
     return result;
   }
 
@@ -151,7 +152,7 @@ class Conductor {
     if (options_.job_deadline) *spec.mutable_deadline() = *options_.job_deadline;
     if (IsStopped()) return {grpc::StatusCode::CANCELLED, "ended"};
     if (grpc::Status s = CreateJob(connection_, spec, reconnecting_, &run.job); !s.ok()) return s;
-    const grpc::Status status = FollowJob(spec, fail_early, run, launches);
+    grpc::Status status = FollowJob(spec, fail_early, run, launches);
     if (!status.ok() && IsStopped()) Cancel(run.job.name());
     return status;
   }

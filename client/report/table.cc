@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/operators.h"
+#include "client/lib/steady.h"
 #include "client/report/published.h"
 #include "client/report/side_by_side.h"
 #include "client/report/units.h"
@@ -223,7 +224,7 @@ class TableSink : public Sink {
 
   void Redraw() {
     if (!surface_.live) return;
-    const absl::Time now = absl::Now();
+    const absl::Duration now = SteadyNow();
     if (now - drawn_at_ < kRedraw) return;
     drawn_at_ = now;
     Erase();
@@ -314,7 +315,7 @@ class TableSink : public Sink {
   std::size_t number_width_ = 1;
   bool header_shown_ = false;
   bool drawn_ = false;
-  absl::Time drawn_at_ = absl::InfinitePast();
+  absl::Duration drawn_at_ = -absl::InfiniteDuration();
 };
 
 }  // namespace

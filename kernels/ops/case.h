@@ -87,6 +87,9 @@ struct Case {
   // When the deadline began [seconds of the steady clock]; its probes share it. 0: when the kernel
   // is made. Set by the worker, never by a user.
   double deadline_from = 0;
+  // The slowest launch of the kernel so far [s]; 0: none was. Set for exact cases alone, where a
+  // user's kernel has a process of its own.
+  double slowest_launch = 0;
   Verification verify = Verification::kUnspecified;  // unspecified: full
   int checksum_probes = 0;  // random vectors a side; 0: kDefaultChecksumProbes
   bool probes = true;       // exact probes and identities beside the data

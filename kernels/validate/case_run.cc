@@ -313,8 +313,10 @@ End CaseRun::ExamineOutcome() {
 void CaseRun::RunProbes() {
   if (!case_.probes || ByChecksum() || outcome_.verdict == Verdict::kError) return;
   const std::size_t kept = beside_others_ ? device_.arena().blocks().size() : 0;
+  Case own = case_;
+  for (const double seconds : seconds_) own.slowest_launch = std::max(own.slowest_launch, seconds);
   ProbeReport report =
-      CheckProbes(ProbeSubject{case_, *op_, plan(), *entry_, launcher_, kept}, device_, observer_);
+      CheckProbes(ProbeSubject{own, *op_, plan(), *entry_, launcher_, kept}, device_, observer_);
   if (!report.outcomes.empty()) outcome_.phases.push_back({"probes", report.seconds});
   outcome_.probes = std::move(report.outcomes);
   if (!ProbesShow(plan(), outcome_)) {

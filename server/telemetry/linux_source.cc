@@ -38,7 +38,7 @@ void Raise(std::optional<std::int64_t>& most, std::optional<std::int64_t> value)
 
 class LinuxSource final : public TelemetrySource {
  public:
-  explicit LinuxSource(fs::path root) : sys_(std::move(root) / "sys") {
+  explicit LinuxSource(const fs::path& root) : sys_(root / "sys") {
     processors_ = NumberedEntries(sys_ / "devices/system/cpu", "cpu");
   }
 
@@ -171,8 +171,8 @@ class LinuxSource final : public TelemetrySource {
 
 }  // namespace
 
-std::unique_ptr<TelemetrySource> MakeLinuxSource(fs::path root) {
-  return std::make_unique<LinuxSource>(std::move(root));
+std::unique_ptr<TelemetrySource> MakeLinuxSource(const fs::path& root) {
+  return std::make_unique<LinuxSource>(root);
 }
 
 }  // namespace assay::server

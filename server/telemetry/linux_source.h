@@ -26,7 +26,7 @@
 namespace assay::server {
 
 // `root` is the folder that has sys/: "/", or the folder in which a container sees its host's.
-std::unique_ptr<TelemetrySource> MakeLinuxSource(std::filesystem::path root);
+std::unique_ptr<TelemetrySource> MakeLinuxSource(const std::filesystem::path& root);
 
 }  // namespace assay::server
 

@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -59,12 +61,11 @@ std::optional<int> ParentOf(unsigned int pid) {
   std::fclose(file);
   const std::string_view text(line.data(), n);
   const std::size_t end = text.rfind(')');
+  constexpr std::size_t kBeforeParent = 4;  // ") S "
+  if (end == text.npos || text.size() - end < kBeforeParent) return std::nullopt;
   int parent = 0;
-  char state = 0;
-  if (end == text.npos ||
-      std::sscanf(std::string(text.substr(end + 1)).c_str(), " %c %d", &state, &parent) != 2) {
-    return std::nullopt;
-  }
+  const char* const from = line.data() + end + kBeforeParent;
+  if (std::from_chars(from, line.data() + n, parent).ec != std::errc()) return std::nullopt;
   return parent;
 }
 

@@ -29,6 +29,7 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   probe.kernel_file = c.kernel_file;
   probe.deadline_seconds = c.deadline_seconds;
   probe.deadline_from = c.deadline_from;
+  probe.slowest_launch = c.slowest_launch;
   probe.elsewhere = c.elsewhere;
   probe.operand_roundoff = c.operand_roundoff;
   probe.flushes_subnormals = c.flushes_subnormals;

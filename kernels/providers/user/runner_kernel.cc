@@ -60,12 +60,13 @@ struct Piece {
 class RunnerKernel final : public Kernel {
  public:
   RunnerKernel(std::unique_ptr<Description> description, std::unique_ptr<RunnerProcess> process,
-               std::string implementation, const RunnerDeadline& until)
+               std::string implementation, const RunnerDeadline& until, double slowest)
       : description_(std::move(description)),
         process_(std::move(process)),
         implementation_(std::move(implementation)),
         until_(until),
-        gaps_(Gaps(*description_)) {}
+        gaps_(Gaps(*description_)),
+        slowest_(slowest) {}
 
   absl::Status Bring(std::span<const TensorView> inputs, const TensorView& output) override {
     // No thread of the kernel's sees the operands before the launch, and its clock, begin.
@@ -196,7 +197,7 @@ class RunnerKernel final : public Kernel {
   const std::string implementation_;
   const RunnerDeadline until_;
   const std::vector<Stretch> gaps_;
-  double slowest_ = 0;  // launch so far [s]
+  double slowest_;  // launch so far [s]; 0: there was none
   std::mt19937_64 secret_{std::random_device{}()};
   std::vector<std::string> libraries_;
   bool first_fetch_ = true;
@@ -216,7 +217,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
   if (!runner.ok()) return runner.status();
   if (absl::Status status = LoadError(*runner); !status.ok()) return status;
   return std::make_unique<RunnerKernel>(*std::move(description), std::move(runner->process),
-                                        std::move(runner->name), until);
+                                        std::move(runner->name), until, c.slowest_launch);
 }
 
 KernelEntry UserKernels(std::string_view prefix, std::string_view backend) {
