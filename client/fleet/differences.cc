@@ -15,16 +15,6 @@ constexpr absl::Duration kClocksApart = absl::Hours(1);
 // A report cannot be of later than now; clocks that are kept differ by less.
 constexpr absl::Duration kAhead = absl::Minutes(5);
 
-using Properties = std::map<std::string, std::string>;
-
-// What a node may be unlike others in.
-Properties PropertiesOf(const FleetDevice& device) {
-  Properties properties = device.versions;
-  properties.erase("assay");  // the client that wrote the report
-  if (!device.driver.empty()) properties["driver"] = device.driver;
-  return properties;
-}
-
 // "2.6.3 on 31 devices, 3.0 on a07 cuda:0": the most frequent first.
 std::string Spread(const std::map<std::string, std::vector<std::string>>& values) {
   std::vector<std::pair<std::string, std::vector<std::string>>> sorted(values.begin(),
@@ -47,11 +37,18 @@ std::string Hours(absl::Duration duration) {
 
 }  // namespace
 
+std::map<std::string, std::string> SoftwareOf(const FleetDevice& device) {
+  std::map<std::string, std::string> software = device.versions;
+  software.erase("assay");  // the client that wrote the report
+  if (!device.driver.empty()) software["driver"] = device.driver;
+  return software;
+}
+
 std::vector<std::string> Differences(const Fleet& fleet, absl::Time now) {
   std::map<std::string, std::map<std::string, std::vector<std::string>>> spread;
   std::vector<absl::Time> times;
   for (const FleetDevice& device : fleet.devices) {
-    for (const auto& [name, value] : PropertiesOf(device)) {
+    for (const auto& [name, value] : SoftwareOf(device)) {
       spread[name][value].push_back(device.name());
     }
     spread["suite"][absl::StrJoin(device.suites, " and ")].push_back(device.name());
@@ -86,10 +83,10 @@ std::vector<std::string> UnlikePeers(const Fleet& fleet, std::uint32_t device) {
   std::map<std::string, std::map<std::string, int>> theirs;
   for (std::uint32_t i = 0; i < fleet.devices.size(); ++i) {
     if (i == device || fleet.devices[i].model != mine.model) continue;
-    for (const auto& [name, value] : PropertiesOf(fleet.devices[i])) ++theirs[name][value];
+    for (const auto& [name, value] : SoftwareOf(fleet.devices[i])) ++theirs[name][value];
   }
   std::vector<std::string> lines;
-  for (const auto& [name, value] : PropertiesOf(mine)) {
+  for (const auto& [name, value] : SoftwareOf(mine)) {
     const auto& values = theirs[name];
     if (values.empty()) continue;
     const auto most =

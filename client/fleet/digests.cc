@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/fleet/kinds.h"
 
 namespace assay::client {
 namespace {
@@ -59,10 +60,17 @@ std::string AssaydOf(const Fleet& fleet, const DigestVote& vote) {
 // All votes on one probe of one case.
 class Poll {
  public:
-  Poll(const Fleet& fleet, const Ballots& votes, DigestFindings& findings)
-      : fleet_(fleet), votes_(votes), findings_(findings) {}
+  Poll(const Fleet& fleet, const Kinds& kinds, const Ballots& votes, DigestFindings& findings)
+      : fleet_(fleet), kinds_(kinds), votes_(votes), findings_(findings) {}
 
   void Count() {
+    const std::size_t known = findings_.suspects.size();
+    FindSuspects();
+    AcquitKinds(known);
+  }
+
+ private:
+  void FindSuspects() {
     // Each version ships golden digests of its own. That a device's daemon found one equal
     // and yet reports another is possible too: then most of them have it.
     std::map<std::string, Ballots> golden_votes;
@@ -99,7 +107,45 @@ class Poll {
     CountOpen(open, suites);
   }
 
- private:
+  // Takes back what was found from suspect `first` on where it is a whole kind's.
+  void AcquitKinds(std::size_t first) {
+    std::map<std::pair<std::uint32_t, Digest>, std::set<std::uint32_t>> bad;
+    std::map<std::uint32_t, std::set<std::uint32_t>> ran;  // by provider
+    for (std::size_t i = first; i < findings_.suspects.size(); ++i) {
+      const DigestVote& vote = findings_.suspects[i].vote;
+      bad[{vote.provider, vote.digest}].insert(vote.device);
+    }
+    if (bad.empty()) return;
+    for (const DigestVote* vote : votes_) ran[vote->provider].insert(vote->device);
+    std::set<std::string> told;
+    const std::vector<DigestSuspect> found(
+        findings_.suspects.begin() + static_cast<std::ptrdiff_t>(first), findings_.suspects.end());
+    findings_.suspects.erase(findings_.suspects.begin() + static_cast<std::ptrdiff_t>(first),
+                             findings_.suspects.end());
+    for (const DigestSuspect& s : found) {
+      const std::set<std::uint32_t>& alike = bad.at({s.vote.provider, s.vote.digest});
+      const std::string kind = kinds_.WhollyBad(s.vote.device, alike, ran.at(s.vote.provider));
+      if (kind.empty()) {
+        findings_.suspects.push_back(s);
+      } else if (told.insert(absl::StrCat(kind, s.vote.provider, DigestText(s.vote.digest)))
+                     .second) {
+        TellKind(kind, s);
+      }
+    }
+  }
+
+  void TellKind(const std::string& kind, const DigestSuspect& s) {
+    const bool golden = s.by == DigestSuspect::By::kGolden;
+    (golden ? findings_.everywhere : findings_.divided)
+        .push_back(absl::StrCat(
+            fleet_.text(s.vote.name), " ", fleet_.text(s.vote.probe), ": all devices of ", kind,
+            " gave ", DigestText(s.vote.digest).substr(0, 8), "…, ",
+            !s.expected_known ? "which is not the suite's own digest"
+                              : absl::StrCat(DigestText(s.expected).substr(0, 8), "… is ",
+                                             golden ? "the suite's own" : "what the others gave"),
+            ": look at the kernel and its version there, not at a card"));
+  }
+
   // What a version or a provider settled on.
   struct Mind {
     std::set<std::string> who;
@@ -197,6 +243,7 @@ class Poll {
   }
 
   const Fleet& fleet_;
+  const Kinds& kinds_;
   const Ballots& votes_;
   DigestFindings& findings_;
 };
@@ -205,6 +252,7 @@ class Poll {
 
 DigestFindings CompareDigests(const Fleet& fleet) {
   DigestFindings findings;
+  const Kinds kinds(fleet);
   Ballots sorted;
   sorted.reserve(fleet.votes.size());
   for (const DigestVote& vote : fleet.votes) sorted.push_back(&vote);
@@ -221,7 +269,7 @@ DigestFindings CompareDigests(const Fleet& fleet) {
     // Nearly all are: what follows is for the others.
     if (!alike) {
       const Ballots votes(begin, end);
-      Poll(fleet, votes, findings).Count();
+      Poll(fleet, kinds, votes, findings).Count();
     }
     begin = end;
   }

@@ -10,6 +10,9 @@
 // the case. If all devices of one provider agree, and those of another provider agree on another
 // digest, the library is at fault and no device is accused. The exception is a provider that only
 // one device has. The fleet does not pass in either case.
+//
+// If all of two or more devices of a kind (kinds.h) gave the same wrong digest with a provider, the
+// kernel is at fault and no device is accused.
 #ifndef ASSAY_CLIENT_FLEET_DIGESTS_H_
 #define ASSAY_CLIENT_FLEET_DIGESTS_H_
 
@@ -38,8 +41,10 @@ struct DigestFindings {
   std::vector<DigestSuspect> suspects;
   // Ties, a line each.
   std::vector<std::string> undecided;
-  // Providers or versions that are each of one mind but differ, a line each.
+  // Providers, versions or kinds of devices that are each of one mind but differ, a line each.
   std::vector<std::string> divided;
+  // Kernels that gave all devices of a kind a digest that is not the suite's own, a line each.
+  std::vector<std::string> everywhere;
   std::int64_t compared = 0;  // probes that two or more votes were compared of
   std::int64_t votes = 0;
 };

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "client/fleet/differences.h"
 #include "client/fleet/jobs.h"
+#include "client/fleet/kinds.h"
 #include "client/report/units.h"
 
 namespace assay::client {
@@ -179,7 +180,8 @@ Evidence FailureEvidence(const Fleet& fleet, const FailedRow& row, std::size_t f
 // Fills one judgement, step by step.
 class Judging {
  public:
-  explicit Judging(const Fleet& fleet) : fleet_(fleet), late_once_(LateOnce(fleet)) {}
+  explicit Judging(const Fleet& fleet)
+      : fleet_(fleet), kinds_(fleet), late_once_(LateOnce(fleet)) {}
 
   Judgement Take(absl::Time now) {
     judgement_.digests = CompareDigests(fleet_);
@@ -187,6 +189,7 @@ class Judging {
     judgement_.precision = ComparePrecision(fleet_);
     judgement_.undecided = judgement_.digests.undecided;
     judgement_.divided = judgement_.digests.divided;
+    judgement_.everywhere = judgement_.digests.everywhere;
     judgement_.differences = Differences(fleet_, now);
     for (const DigestSuspect& suspect : judgement_.digests.suspects) {
       Accuse(suspect.vote.device, suspect.vote.what, DigestEvidence(fleet_, suspect));
@@ -244,29 +247,39 @@ class Judging {
     for (const FailedRow& row : fleet_.failures) {
       failures[{fleet_.CaseOf(row), row.provider}].push_back(&row);
     }
-    for (const auto& [what, rows] : failures) {
-      std::uint32_t ran = fleet_.DevicesThatRan(what.first, what.second);
-      std::set<std::uint32_t> failed;
-      for (const FailedRow* row : rows) {
-        const bool fresh = failed.insert(row->device).second;
-        if (fresh && !fleet_.HasRun(row->device, what.first, what.second)) ++ran;
-      }
-      if (ran > 1 && failed.size() == ran) {
-        judgement_.everywhere.push_back(absl::StrCat(
-            fleet_.text(rows[0]->name), ": ", rows[0]->error ? "ERROR" : "FAILED", " on all ", ran,
-            " devices that ran it (", rows[0]->reason, "): look at the kernel, not at a card"));
-        for (const FailedRow* row : rows) Hold(*row);
+    for (const auto& [what, rows] : failures) JudgeFailure(what.first, what.second, rows);
+  }
+
+  // One case with one provider, and where it failed.
+  void JudgeFailure(std::uint32_t what, std::uint32_t provider,
+                    const std::vector<const FailedRow*>& rows) {
+    std::set<std::uint32_t> failed, ran;
+    for (const FailedRow* row : rows) failed.insert(row->device);
+    for (std::uint32_t device = 0; device < fleet_.devices.size(); ++device) {
+      if (failed.contains(device) || fleet_.HasRun(device, what, provider)) ran.insert(device);
+    }
+    const auto count = static_cast<std::uint32_t>(ran.size());
+    std::set<std::string> told;
+    for (const FailedRow* row : rows) {
+      const bool all = count > 1 && failed.size() == count;
+      const std::string kind = all ? "" : kinds_.WhollyBad(row->device, failed, ran);
+      if (all || !kind.empty()) {
+        if (told.insert(kind).second) {
+          judgement_.everywhere.push_back(absl::StrCat(
+              fleet_.text(row->name), ": ", row->error ? "ERROR" : "FAILED", " on all ",
+              all ? absl::StrCat(count, " devices") : absl::StrCat("devices of ", kind),
+              " that ran it (", row->reason, "): look at the kernel, not at a card"));
+        }
+        Hold(*row);
         continue;
       }
-      for (const FailedRow* row : rows) {
-        Evidence evidence = FailureEvidence(fleet_, *row, failed.size(), ran);
-        if (row->late() && late_once_.contains(row->device)) {
-          Watch(row->device, evidence, "; once, and other work may be why");
-          continue;
-        }
-        Accuse(row->device, row->what, std::move(evidence));
-        Hold(*row);
+      Evidence evidence = FailureEvidence(fleet_, *row, failed.size(), count);
+      if (row->late() && late_once_.contains(row->device)) {
+        Watch(row->device, evidence, "; once, and other work may be why");
+        continue;
       }
+      Accuse(row->device, row->what, std::move(evidence));
+      Hold(*row);
     }
   }
 
@@ -339,6 +352,7 @@ class Judging {
   }
 
   const Fleet& fleet_;
+  const Kinds kinds_;
   const std::set<std::uint32_t> late_once_;
   std::map<std::uint32_t, Accused> accused_;
   std::set<std::pair<std::uint32_t, std::string>> held_;  // device, job

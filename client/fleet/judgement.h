@@ -10,7 +10,8 @@
 // A job may be FAILED or INCONCLUSIVE although no device is accused: one late kernel, a host
 // without memory, or cases that prove nothing. Such a job is listed, and it does not pass.
 //
-// If a case fails on all of two or more devices, its kernel is at fault and no device is accused.
+// If a case fails on all of two or more devices, or on all of a kind (kinds.h), its kernel is at
+// fault and no device is accused.
 // If no node has a kernel that the suite requires, the library or the configuration is at fault.
 #ifndef ASSAY_CLIENT_FLEET_JUDGEMENT_H_
 #define ASSAY_CLIENT_FLEET_JUDGEMENT_H_

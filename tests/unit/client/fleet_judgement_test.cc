@@ -119,6 +119,45 @@ TEST(Digests, ALibraryThatIsOfOneMindIsNoCard) {
                                                    HasSubstr("no single card"))));
 }
 
+// Five of one card and three of another, which all gave another digest.
+TEST(Digests, AKernelThatIsWrongOnOneModelIsNoCard) {
+  auto reports = Votes({{"a1", 'a', {}},
+                        {"a2", 'a', {}},
+                        {"a3", 'a', {}},
+                        {"a4", 'a', {}},
+                        {"a5", 'a', {}},
+                        {"b1", 'b', {}},
+                        {"b2", 'b', {}},
+                        {"b3", 'b', {}}});
+  for (std::size_t i = 5; i < 8; ++i) reports[i].model = "B card";
+  const Judgement judgement = JudgeReports(reports);
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.divided,
+              ElementsAre(AllOf(HasSubstr("all devices of model B card gave bbbbbbbb…"),
+                                HasSubstr("aaaaaaaa… is what the others gave"))));
+  // One of them alone is a card.
+  reports[6].tests[0].probes[0].digest = reports[7].tests[0].probes[0].digest = MakeDigest('a');
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(reports, &fleet)), ElementsAre("SUSPECT b1 cuda:0"));
+  // Nor are two that differ from one another.
+  reports[6].tests[0].probes[0].digest = MakeDigest('c');
+  reports.pop_back();
+  Fleet differ;
+  EXPECT_THAT(Names(differ, JudgeReports(reports, &differ)),
+              ElementsAre("SUSPECT b1 cuda:0", "SUSPECT b2 cuda:0"));
+}
+
+TEST(Digests, AKernelThatMissesTheGoldenOneEverywhereIsNoCard) {
+  auto reports = Votes({{"a1", 'b', false}, {"a2", 'b', false}, {"a3", 'b', false}});
+  const Judgement judgement = JudgeReports(reports);
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.everywhere,
+              ElementsAre(AllOf(HasSubstr("all devices of model A card gave bbbbbbbb…"),
+                                HasSubstr("is not the suite's own digest"))));
+  reports.resize(1);
+  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(1)) << "of one device nothing is shared";
+}
+
 TEST(Digests, AnOtherVersionOfAssaydMayHaveOtherProbes) {
   const Judgement judgement = JudgeReports(Votes(
       {{"a1", 'a', {}}, {"a2", 'a', {}}, {"a3", 'a', {}}, {"old", 'b', {}, "builtin", "0.0.9"}}));
@@ -172,6 +211,46 @@ TEST(Failures, AreOfTheirDeviceUnlessItFailsEverywhere) {
       judgement.accused[0].evidence[0].text,
       AllOf(HasSubstr("ERROR crash"), HasSubstr("2 of 3 devices that ran it did not fail")));
   EXPECT_THAT(judgement.everywhere, ElementsAre(AllOf(HasSubstr("gemm 65x"), HasSubstr("all 3"))));
+}
+
+// The case failed on the last four of eight nodes.
+std::vector<ReportRows> FailedOnHalf() {
+  std::vector<ReportRows> reports;
+  for (int node = 0; node < 8; ++node) {
+    reports.push_back(MakeReport(absl::StrCat("a", node)));
+    reports.back().tests = {MakeTest(0)};
+    if (node < 4) continue;
+    reports.back().tests[0].verdict = "FAILED";
+    reports.back().tests[0].reason = "bound";
+  }
+  return reports;
+}
+
+TEST(Failures, OfAllDevicesOfAModelAreTheKernels) {
+  auto reports = FailedOnHalf();
+  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(4));
+  for (std::size_t i = 4; i < 8; ++i) reports[i].model = "B card";
+  const Judgement judgement = JudgeReports(reports);
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.everywhere,
+              ElementsAre(HasSubstr("FAILED on all devices of model B card that ran it (bound)")));
+  // Of the B cards one is right.
+  reports[7].tests[0] = MakeTest(0);
+  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(3));
+  // Of the B cards there is but one.
+  reports.resize(5);
+  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(1));
+}
+
+TEST(Failures, OfAllDevicesWithOneDriverAreTheSoftwares) {
+  auto reports = FailedOnHalf();
+  for (std::size_t i = 4; i < 8; ++i) reports[i].driver = "590.1";
+  const Judgement judgement = JudgeReports(reports);
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.everywhere,
+              ElementsAre(HasSubstr("all devices of model A card with driver 590.1")));
+  reports[0].driver = "590.1";
+  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(4)) << "one with it is right";
 }
 
 TEST(Failures, WhatTheHostDoesToACaseAccusesNobody) {
