@@ -24,6 +24,14 @@ v1::Verdict VerdictOf(const std::string& word) {
   return v1::Verdict_Parse("VERDICT_" + word, &verdict) ? verdict : v1::VERDICT_UNSPECIFIED;
 }
 
+// A job may have run on devices of several models.
+std::string ModelOf(const ReportRows& report, const std::string& target, const std::string& id) {
+  const auto daemon = report.daemons.find(target);
+  if (daemon == report.daemons.end()) return report.model;
+  const auto known = daemon->second.models.find(id);
+  return known == daemon->second.models.end() ? report.model : known->second;
+}
+
 }  // namespace
 
 std::optional<Digest> ParseDigest(std::string_view text) {
@@ -116,7 +124,7 @@ void Fleet::NoteShortfall(const ReportRows& report) {
                      static_cast<std::int64_t>(report.tests.size())});
 }
 
-bool Fleet::Meet(const ReportRows& report, std::uint32_t at) {
+bool Fleet::Meet(const ReportRows& report, const std::string& target, std::uint32_t at) {
   FleetDevice& device = devices[at];
   const std::string which =
       !report.job.empty() ? report.job
@@ -135,7 +143,7 @@ bool Fleet::Meet(const ReportRows& report, std::uint32_t at) {
   if (!device.generated_at ||
       (report.generated_at && *report.generated_at >= *device.generated_at)) {
     device.generated_at = report.generated_at;
-    device.model = report.model;
+    device.model = ModelOf(report, target, device.id);
     device.driver = report.driver;
     device.versions = report.versions;
     device.state = report.state;
@@ -238,7 +246,7 @@ void Fleet::Add(const ReportRows& report) {
       place->second = DeviceOf(report, target, device_name.substr(device_name.rfind('/') + 1));
     }
     const std::uint32_t at = place->second;
-    if (!fresh.contains(at)) fresh[at] = Meet(report, at);
+    if (!fresh.contains(at)) fresh[at] = Meet(report, target, at);
     if (fresh[at]) AddTest(test, at, job);
   }
   NoteJobs(report, places);

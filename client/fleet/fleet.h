@@ -77,7 +77,8 @@ struct ReportRows {
   // What a daemon is, whatever address it was asked at; empty where the report does not say.
   struct Daemon {
     std::string host, instance;
-    std::map<std::string, std::string> uuids;  // by device
+    std::map<std::string, std::string> uuids;        // by device
+    std::map<std::string, std::string> models = {};  // the same
   };
 
   std::string source;  // the file, or the target that answered
@@ -232,7 +233,7 @@ class Fleet {
   std::uint32_t DeviceOf(const ReportRows& report, const std::string& target,
                          const std::string& id);
   // Takes what the report says of a device; false if it was there already.
-  bool Meet(const ReportRows& report, std::uint32_t device);
+  bool Meet(const ReportRows& report, const std::string& target, std::uint32_t device);
   void NoteShortfall(const ReportRows& report);
   // One result's texts as numbers.
   struct CaseIds {

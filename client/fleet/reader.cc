@@ -54,9 +54,9 @@ ReportRows::Daemon ReadDaemon(JsonScanner& scan) {
       daemon.host = scan.Text();
     } else if (name == "instance") {
       daemon.instance = scan.Text();
-    } else if (name == "uuids") {
-      scan.Object(
-          [&](std::string_view device) { daemon.uuids[std::string(device)] = scan.Text(); });
+    } else if (name == "uuids" || name == "models") {
+      auto& texts = name == "uuids" ? daemon.uuids : daemon.models;
+      scan.Object([&](std::string_view device) { texts[std::string(device)] = scan.Text(); });
     }
   });
   return daemon;

@@ -120,6 +120,7 @@ Json DaemonsJson(const Report& report) {
       daemon["instance"] = UtcText(Time(run.server.start_time())) + " " + run.server.address();
     }
     for (const v1::Device& device : run.devices) {
+      if (!device.model().empty()) daemon["models"][device.id()] = ModelName(device);
       for (const char* key : {"UUID", "uuid"}) {
         const auto known = device.properties().find(key);
         if (known != device.properties().end() && !known->second.empty()) {

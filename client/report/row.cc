@@ -267,6 +267,12 @@ bool LookCloser(const v1::CaseResult& result) {
   return ReadingOf(result) == SpeedReading::kLookCloser;
 }
 
+std::string ModelName(const v1::Device& device) {
+  if (device.backend() != "cpu" || device.compute_units() <= 0) return device.model();
+  return absl::StrCat(device.model(), " (", device.compute_units(),
+                      device.compute_units() == 1 ? " core)" : " cores)");
+}
+
 std::string Heading(const Run& run) {
   std::vector<std::string> parts;
   if (!run.job.suite().empty()) {
@@ -278,12 +284,7 @@ std::string Heading(const Run& run) {
     std::string part = device.substr(device.rfind('/') + 1);
     for (const v1::Device& known : run.devices) {
       if (known.id() != part || known.model().empty()) continue;
-      absl::StrAppend(&part, " ", known.model());
-      // A processor is as fast as it has cores; a GPU's name says it all.
-      if (known.backend() == "cpu" && known.compute_units() > 0) {
-        absl::StrAppend(&part, " (", known.compute_units(),
-                        known.compute_units() == 1 ? " core)" : " cores)");
-      }
+      absl::StrAppend(&part, " ", ModelName(known));
     }
     parts.push_back(std::move(part));
   }

@@ -51,6 +51,10 @@ std::string RefusedProbes(const v1::CaseResult& result);
 // Empty if it was not measured.
 std::string BitsText(const v1::Precision& precision);
 
+// The model of a device as its daemon has it in reports: a CPU's with its cores, because its speed
+// depends on them. "NVIDIA H200", "AMD EPYC 9755 (2 cores)".
+std::string ModelName(const v1::Device& device);
+
 // Whether operations of the type are no floating-point ones.
 bool IsInteger(v1::DType dtype);
 

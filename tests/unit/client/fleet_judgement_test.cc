@@ -364,6 +364,27 @@ TEST(Throughput, NeedsFourPeersOfTheModel) {
   EXPECT_THAT(JudgeReports(models).accused, IsEmpty());
 }
 
+// Nodes with six devices of one model and two of a slower one, each by one job.
+TEST(Throughput, OfANodeWithTwoModelsEachHasItsOwnPeers) {
+  std::vector<ReportRows> reports;
+  for (int node = 0; node < 3; ++node) {
+    ReportRows& report = reports.emplace_back(MakeReport(absl::StrCat("n", node)));
+    report.model = "A card,B card";  // as a report of both has it
+    ReportRows::Daemon& daemon = report.daemons[report.target] = {report.host, "", {}};
+    for (int card = 0; card < 8; ++card) {
+      const std::string id = absl::StrCat("cuda:", card);
+      daemon.models[id] = card < 6 ? "A card" : "B card";
+      ReportRows::Test& test = report.tests.emplace_back(MakeTest(0));
+      test.device = id;
+      test.times = MakeTimes(card < 6 ? 1e-4 : 2e-4);
+    }
+  }
+  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
+  reports[1].tests[7].times = MakeTimes(4e-4);
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(reports, &fleet)), ElementsAre("SLOW n1 cuda:7"));
+}
+
 // Half the time of a tiny case may be the host's, which a graph of launches does not have.
 TEST(Throughput, ATimeInAGraphIsHeldAgainstItsLikeOnly) {
   auto reports = Timed({1, 1, 1, 1, 1, 1, 0.5});

@@ -43,6 +43,11 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   v1::Device& card = run.devices.emplace_back();
   card.set_id("cuda:0");
   (*card.mutable_properties())["uuid"] = "GPU-1";
+  v1::Device& host = run.devices.emplace_back();
+  host.set_id("cpu:0");
+  host.set_backend("cpu");
+  host.set_model("EPYC");
+  host.set_compute_units(2);
   run.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_FAILED)};
   auto* probe = run.results[0].add_probes();
   probe->set_name("exact-sparse");
@@ -62,6 +67,7 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   EXPECT_EQ(daemon.host, "a07");
   EXPECT_THAT(daemon.instance, ::testing::EndsWith(" 0.0.0.0:7575"));
   EXPECT_EQ(daemon.uuids.at("cuda:0"), "GPU-1");
+  EXPECT_EQ(daemon.models.at("cpu:0"), "EPYC (2 cores)");
   ASSERT_EQ(rows->tests.size(), 2u);
   const ReportRows::Test& test = rows->tests[0];
   EXPECT_EQ(test.op, "gemm");
