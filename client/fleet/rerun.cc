@@ -47,17 +47,29 @@ Vote ReadPrecision(const Evidence& evidence, const v1::CaseResult& result, std::
   return IsInexact(rms, evidence.peers_rms) ? Vote::kAgain : Vote::kRight;
 }
 
+// Whether the result speaks against its device or its kernel. If a worker was killed from outside
+// or had no memory, or the device was set aside, it does not.
+bool Failed(const v1::CaseResult& result) {
+  if (result.verdict() == v1::VERDICT_FAILED) return true;
+  if (result.verdict() != v1::VERDICT_ERROR) return false;
+  if (result.findings().empty()) return true;
+  const v1::Finding& first = result.findings(0);
+  return !first.quarantined() && !IsNobodysFault(BlameOf(first.blame(), first.reason(),
+                                                         first.phase(), BareId(result.device())));
+}
+
 // What a second result says of the evidence.
 Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
   const std::string verdict = Word(result.verdict());
-  const bool wrong =
-      result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
   switch (evidence.charge) {
     case Charge::kSuspect: {
       if (evidence.rms) return ReadPrecision(evidence, result, text);
       std::string digest;
+      std::optional<bool> golden;
       for (const auto& probe : result.probes()) {
-        if (probe.name() == evidence.probe) digest = probe.digest();
+        if (probe.name() != evidence.probe) continue;
+        digest = probe.digest();
+        if (probe.has_golden()) golden = probe.golden();
       }
       // An operator that moves values has the digest of its output.
       if (digest.empty() && evidence.probe.starts_with("output of ")) {
@@ -67,8 +79,8 @@ Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& t
         text = absl::StrCat("no digest (", verdict, ")");
         return Vote::kUnknown;
       }
-      const bool right =
-          evidence.expected.empty() ? digest != evidence.digest : digest == evidence.expected;
+      const bool right = evidence.expected.empty() ? golden.value_or(digest != evidence.digest)
+                                                   : digest == evidence.expected;
       text = absl::StrCat(digest.substr(0, 12), "…, ",
                           right                       ? "the right one"
                           : digest == evidence.digest ? "the wrong one again"
@@ -78,9 +90,8 @@ Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& t
     case Charge::kFailed:
       text = result.findings().empty() ? verdict
                                        : absl::StrCat(verdict, " ", result.findings(0).reason());
-      return wrong                                    ? Vote::kAgain
-             : result.verdict() == v1::VERDICT_PASSED ? Vote::kRight
-                                                      : Vote::kUnknown;
+      if (result.verdict() == v1::VERDICT_PASSED) return Vote::kRight;
+      return Failed(result) ? Vote::kAgain : Vote::kUnknown;
     case Charge::kSlow: {
       const double rate =
           evidence.flops ? result.bench().flops_per_second() : result.bench().bytes_per_second();

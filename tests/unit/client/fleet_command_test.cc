@@ -103,6 +103,35 @@ TEST_F(FleetCommandTest, ADeviationIsRunAgainThereAndOnASibling) {
   EXPECT_THAT(Fleet({"--reruns", "0"}).out, AllOf(HasSubstr("SUSPECT"), Not(HasSubstr("rerun"))));
 }
 
+// What the host does to a rerun says nothing of the card, and nothing of the library.
+TEST_F(FleetCommandTest, ARerunThatTheHostEndedHasNoVote) {
+  class KilledOnTheSibling : public FakeService {
+   public:
+    grpc::Status CreateJob(grpc::ServerContext* context, const v1::CreateJobRequest* request,
+                           v1::Job* job) override {
+      if (request->spec().has_cases()) {
+        results = {MakeResult(0, v1::VERDICT_ERROR)};
+        results[0].mutable_findings(0)->set_reason("memory");
+        results[0].mutable_findings(0)->set_blame(v1::BLAME_HOST);
+      }
+      return FakeService::CreateJob(context, request, job);
+    }
+  };
+  KilledOnTheSibling sibling;
+  sibling.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  FakeService bad;
+  bad.results = {MakeResult(0, v1::VERDICT_ERROR)};
+  const Output output = Assay({"fleet", "run", "--suite", "nightly", "--format", "json",
+                               absl::StrCat(sibling.target(), ",", bad.target())});
+  EXPECT_EQ(output.code, 1) << output.err;
+  const auto accused = nlohmann::json::parse(output.out)["accused"];
+  ASSERT_EQ(accused.size(), 1u);
+  ASSERT_EQ(accused[0]["reruns"].size(), 2u);
+  EXPECT_EQ(accused[0]["reruns"][0]["outcome"], "again");
+  EXPECT_EQ(accused[0]["reruns"][1]["outcome"], "unknown");
+  EXPECT_THAT(accused[0]["reads_as"], HasSubstr("no sibling to tell"));
+}
+
 // The rerun of the device gives what the first run gave; the sibling's has no such error.
 TEST_F(FleetCommandTest, ALossOfPrecisionIsRunAgainThereAndOnASibling) {
   for (FakeService& node : nodes_) node.results[0].mutable_precision()->set_rms(0.7);
