@@ -227,9 +227,19 @@ class Conductor {
     if (!options_.siblings) return;
     for (const std::string& sibling : SiblingsOf(devices_, device_, most)) {
       for (v1::CaseResult& r : RunAgain(retry.failed, sibling, retry.failed.spec().provider())) {
-        retry.sibling.push_back(std::move(r));
+        // The same trouble on another model is the kernel's. No trouble there says nothing of this
+        // device: the kernel may be wrong on its model alone.
+        if (IsOfModel(sibling) || TroubleOf(r) == TroubleOf(retry.failed)) {
+          retry.sibling.push_back(std::move(r));
+        }
       }
     }
+  }
+
+  bool IsOfModel(const std::string& sibling) const {
+    return std::any_of(devices_.begin(), devices_.end(), [&](const v1::Device& other) {
+      return other.id() == sibling && other.model() == device_.model();
+    });
   }
 
   // Nothing where the daemon does not take it: then nothing is known.

@@ -230,6 +230,34 @@ TEST(QualifyCommand, SiblingsCanBeLeftAlone) {
   EXPECT_THAT(output.out, HasSubstr("A112"));
 }
 
+// Its kernel is wrong on cpu:0, and right on the device beside it.
+class WrongOnTheFirst : public FakeService {
+ public:
+  grpc::Status CreateJob(grpc::ServerContext* context, const v1::CreateJobRequest* request,
+                         v1::Job* job) override {
+    const bool first = request->spec().device() == "cpu:0";
+    results = {MakeResult(0, first ? v1::VERDICT_FAILED : v1::VERDICT_PASSED)};
+    return FakeService::CreateJob(context, request, job);
+  }
+};
+
+// The kernel may be wrong on the model alone.
+TEST(QualifyCommand, ADeviceOfAnotherModelThatIsRightAccusesNobody) {
+  for (const auto& [model, code] :
+       {std::pair("EPYC 9755", "A101"), std::pair("another model", "A103")}) {
+    WrongOnTheFirst service;
+    service.more_devices = {v1::Device()};
+    service.more_devices[0].set_id("cpu:1");
+    service.more_devices[0].set_backend("cpu");
+    service.more_devices[0].set_model(model);
+    service.more_devices[0].set_state(v1::DEVICE_STATE_READY);
+    const Output output =
+        Assay(service, {"qualify", "quick", "--no-selftest", "--device", "cpu:0"});
+    EXPECT_EQ(output.code, 1);
+    EXPECT_THAT(output.out, HasSubstr(code)) << model;
+  }
+}
+
 v1::Device Gpu() {
   v1::Device gpu;
   gpu.set_name("devices/cuda:0");
