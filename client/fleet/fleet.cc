@@ -185,6 +185,7 @@ void Fleet::NoteTimes(const ReportRows::Test& test, const CaseIds& ids) {
   }
   if (times.noisy) {
     ++noisy;
+    ++noisy_of[ids.device];
     return;
   }
   const double per_second = times.flops_per_second.value_or(times.bytes_per_second.value_or(0));

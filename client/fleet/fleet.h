@@ -224,8 +224,9 @@ class Fleet {
   // Reports that are not of a whole job: without results, or written before its end.
   std::vector<MissingNode> missing;
   std::int64_t reports = 0, results = 0;
-  std::int64_t few_samples = 0;  // times of too few launches to compare
-  std::int64_t noisy = 0;        // times that did not settle
+  std::int64_t few_samples = 0;                   // times of too few launches to compare
+  std::int64_t noisy = 0;                         // times that did not settle
+  std::map<std::uint32_t, std::size_t> noisy_of;  // the same, by device
   // Of a row's case.
   std::map<std::uint32_t, std::uint32_t> kernel_of_name;  // name -> kernel
 

@@ -201,6 +201,7 @@ class Judging {
     JudgeFailures();
     JudgeVerdicts();
     JudgeTimes();
+    WatchUnsettled();
     RankAccused();
     JudgeSilence();
     return std::move(judgement_);
@@ -317,6 +318,20 @@ class Judging {
       } else {
         Watch(slow.row.device, SlowEvidence(fleet_, slow));
       }
+    }
+  }
+
+  // Times that did not settle are not compared. If most of a device's are such, and most of the
+  // fleet's are not, something holds the device back.
+  void WatchUnsettled() {
+    std::map<std::uint32_t, std::size_t> settled;
+    for (const TimedRow& row : fleet_.timed) ++settled[row.device];
+    if (static_cast<std::size_t>(fleet_.noisy) > fleet_.timed.size()) return;
+    for (const auto& [device, noisy] : fleet_.noisy_of) {
+      const std::size_t all = noisy + settled[device];
+      if (all < kFewestPacedCases || 2 * noisy <= all) continue;
+      judgement_.watch.push_back(absl::StrCat(fleet_.devices[device].name(), ": ", noisy, " of ",
+                                              all, " times did not settle and were not compared"));
     }
   }
 

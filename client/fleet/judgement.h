@@ -84,7 +84,7 @@ struct Judgement {
   std::vector<std::string> jobs;         // that failed, and nobody is accused by it
   std::vector<std::string> unproven;     // jobs that prove less than was asked for
   std::vector<JobRow> verdicts;          // of those two, by their cases: Fleet::verdicts
-  std::vector<std::string> watch;        // slower than customary or late once: may be chance
+  std::vector<std::string> watch;        // slow, late once or unsettled: may be chance
   std::vector<std::string> undecided;    // digests that nobody's majority decides
   std::vector<std::string> divided;      // providers or versions that differ
   std::vector<std::string> differences;  // between nodes: versions, suites, seeds, clocks

@@ -410,6 +410,22 @@ TEST(Throughput, NoisyTimesAndTooFewSamplesSayNothing) {
   EXPECT_EQ(fleet.few_samples, 1);
 }
 
+// It may throttle all the time; nobody else's times are as restless.
+TEST(Throughput, ADeviceWhoseTimesDoNotSettleIsWatched) {
+  auto reports = Timed({1, 1, 1, 1, 1, 1}, 4);
+  for (std::size_t i = 0; i < 3; ++i) reports[2].tests[i].times->noisy = true;
+  const Judgement judgement = JudgeReports(reports);
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.watch, ElementsAre("n2 cuda:0: 3 of 4 times did not settle and were not "
+                                           "compared"));
+  reports[2].tests[2].times->noisy = false;
+  EXPECT_THAT(JudgeReports(reports).watch, IsEmpty());
+  for (ReportRows& report : reports) {
+    for (ReportRows::Test& test : report.tests) test.times->noisy = true;
+  }
+  EXPECT_THAT(JudgeReports(reports).watch, IsEmpty()) << "a busy night";
+}
+
 TEST(Throughput, WhatIsUnlikeThePeersIsNamedBeside) {
   auto reports = Timed({1, 1.01, 1, 0.99, 1, 0.8});
   for (ReportRows& report : reports) {
