@@ -107,7 +107,7 @@ std::pair<std::string, std::string> TellingTexts(double a, double b) {
   return texts;
 }
 
-std::string OrDash(std::string text) { return text.empty() ? "–" : text; }
+std::string OrDash(const std::string& text) { return text.empty() ? "–" : text; }
 
 std::size_t DisplayWidth(std::string_view text) {
   std::size_t width = 0;

@@ -37,7 +37,7 @@ std::string ValueText(double value);
 std::pair<std::string, std::string> TellingTexts(double a, double b);
 
 // The text, or "–" for none.
-std::string OrDash(std::string text);
+std::string OrDash(const std::string& text);
 
 // Columns a text takes on a terminal: its characters, not its bytes.
 std::size_t DisplayWidth(std::string_view text);

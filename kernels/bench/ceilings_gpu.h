@@ -56,7 +56,8 @@ constexpr std::uint32_t MatrixOperand(DType dtype, std::uint32_t lane, std::uint
 // sums[blocks·kChainThreads].
 ErrorCode LaunchMatrixProducts(DType dtype, int blocks, int rounds, float* sums, Stream stream);
 constexpr double MatrixOperations(int blocks, int rounds) {
-  return 2.0 * 16 * 16 * 8 * kChains * (kChainThreads / 32) * static_cast<double>(blocks) * rounds;
+  constexpr int kGroups = kChainThreads / 32;
+  return 2.0 * 16 * 16 * 8 * kChains * kGroups * static_cast<double>(blocks) * rounds;
 }
 
 }  // namespace assay::gpu

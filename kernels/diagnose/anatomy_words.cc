@@ -80,10 +80,9 @@ std::string Plural(std::string_view name) {
 
 std::string Percent(double share) {
   const double percent = 100 * share;
-  return absl::StrFormat(percent >= 9.95    ? "%.0f %%"
-                         : percent >= 0.095 ? "%.1f %%"
-                                            : "%.2g %%",
-                         percent);
+  if (percent >= 9.95) return absl::StrFormat("%.0f %%", percent);
+  if (percent >= 0.095) return absl::StrFormat("%.1f %%", percent);
+  return absl::StrFormat("%.2g %%", percent);
 }
 
 std::string DescribeAxis(const AxisErrors& axis) {

@@ -102,7 +102,7 @@ std::optional<Reading> ProbesOnly(const Symptoms& s) {
     if (first == nullptr) first = &p;
     failed.push_back(p.name);
   }
-  if (failed.empty() || s.anatomy != nullptr) return std::nullopt;
+  if (first == nullptr || s.anatomy != nullptr) return std::nullopt;
   const std::string names = Join(failed, ", ");
   // The last says most: without eps the rows of large-mean that are constant are wrong, too.
   for (auto p = s.outcome.probes.rbegin(); p != s.outcome.probes.rend(); ++p) {

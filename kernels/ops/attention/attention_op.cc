@@ -54,11 +54,11 @@ constexpr std::int64_t kLeastNarrowDim = 16;
 // so these roundings need not cancel.
 double GainOfRoundedQueries(DType input, double scale) {
   double most = 0;
-  const double first = 1 / Info(input).machine_epsilon;
+  const auto significands = static_cast<int>(1 / Info(input).machine_epsilon);
   for (const double factor : {scale, scale * std::numbers::log2e}) {
     double along = 0, squared = 0;
-    for (double m = first; m < 2 * first; ++m) {
-      const double exact = m / first * factor;
+    for (int i = 0; i < significands; ++i) {
+      const double exact = (1 + i * Info(input).machine_epsilon) * factor;
       along += (Quantise(exact, input) - exact) * exact;
       squared += exact * exact;
     }
