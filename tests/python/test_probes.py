@@ -136,6 +136,37 @@ def silu_of_clipped_factors(a, b):
         return (a / (1 + np.exp(-a)) * np.clip(b.astype(F), -1000, 1000)).astype(b.dtype)
 
 
+def rope(x, limit=np.inf):
+    """Position 0 is the first; the input is clipped."""
+    y, half = np.clip(x.astype(F), F(-limit), F(limit)), x.shape[-1] // 2
+    angle = np.outer(np.arange(x.shape[1]), 10000.0 ** (-np.arange(half) / half))[:, None]
+    c, s = np.cos(angle).astype(F), np.sin(angle).astype(F)
+    a, b = y[..., :half], y[..., half:]
+    return np.concatenate([a * c - b * s, b * c + a * s], -1).astype(x.dtype)
+
+
+def sum_rounded_away(a, b):
+    """The middle of two numbers is rounded away from 0. The arrays hold bf16."""
+    total = (a.astype("u4") << 16).view(F) + (b.astype("u4") << 16).view(F)
+    return ((total.view("u4").astype("u8") + 0x8000) >> 16).astype("u2")
+
+
+def from_8_bits(words, largest):
+    """The numbers of e4m3fn, clipped."""
+    exponent, digits = (words >> 3) & 15, words & 7
+    size = np.where(exponent > 0, np.ldexp(1 + digits / 8, exponent.astype(int) - 7), digits * 2.0 ** -9)
+    return np.clip(np.where(words & 128, -size, size), -largest, largest).astype(F)
+
+
+def rms_norm_of_8_bits(x, largest=240, *, eps):
+    y = from_8_bits(x, largest)
+    return y / np.sqrt((y * y).mean(-1, keepdims=True) + F(eps))
+
+
+def addition_of_8_bits(a, b, largest=240):
+    return from_8_bits(a, largest) + from_8_bits(b, largest)
+
+
 def conv(x, w):
     return planted_functions.conv(x, w, padding=[1], stride=[1])
 
@@ -261,6 +292,16 @@ UNSEEN = [
      "fp32", {"shapes": {"m": 4, "n": 200, "k": 64}}, "argmax"),
     ("weights from -127", lambda a, w, scale: probabilities(a, np.maximum(w, -127), scale), "dequant_softmax",
      "fp16", {"shapes": {"m": 4, "n": 200, "k": 64}}, "argmax"),
+    ("rotation of clipped numbers", lambda x: rope(x, 1e6), "rope", "fp32",
+     {"shapes": {"seq": 9, "heads": 2, "dim": 32}}, "position-zero"),
+    ("rotation of clipped numbers, fp16", lambda x: rope(x, 1e4), "rope", "fp16",
+     {"shapes": {"seq": 9, "heads": 2, "dim": 32}}, "one-hot"),
+    ("addition that rounds away from 0", sum_rounded_away, "elementwise", "bf16",
+     {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "exact-integers"),
+    ("addition of clipped 8-bit floats", addition_of_8_bits, "elementwise", "e4m3fn",
+     {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "every-number"),
+    ("RMS norm of clipped 8-bit floats", rms_norm_of_8_bits, "layer_norm", "e4m3fn",
+     {"rms": True, "eps": 1e3, "shapes": {"rows": 16, "cols": 100}}, "last-column"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
      {"shapes": {"m": 4, "n": 4090, "k": 256}}, "far-below-0"),
 ]
@@ -291,6 +332,11 @@ def test_right_functions_pass_the_same_probes(assay_client):
           patterns="constant:1")
     right("softmax", planted_functions.softmax, shapes={"rows": 1, "cols": 300})
     right("softmax", planted_functions.softmax, shapes={"rows": 5, "cols": 3})
+    right("rope", rope, shapes={"seq": 9, "heads": 2, "dim": 32})
+    right("rope", rope, "fp16", shapes={"seq": 9, "heads": 2, "dim": 32})
+    right("elementwise", lambda a, b: addition_of_8_bits(a, b, 448), "e4m3fn", kind="add", shapes={"rows": 24, "cols": 200})
+    right("layer_norm", lambda x, *, eps: rms_norm_of_8_bits(x, 448, eps=eps), "e4m3fn", rms=True, eps=1e3,
+          shapes={"rows": 16, "cols": 100})
     right("dequant_softmax", probabilities, "fp16", shapes={"m": 4, "n": 4090, "k": 256})
     right("dequant_softmax", probabilities, "fp32", shapes={"m": 4, "n": 301, "k": 33})
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})

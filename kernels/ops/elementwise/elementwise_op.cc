@@ -1,6 +1,8 @@
 // elementwise as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
+#include <utility>
 
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/diagnostics.h"
@@ -62,6 +64,9 @@ class Elementwise final : public Op {
     plan.elementwise = true;
     const int operands = DataOperands(c.problem);
     if (absl::Status s = ApplyPatterns(c, operands, plan); !s.ok()) return s;
+    if (c.significand >= 0) {
+      for (Operand& operand : plan.inputs) operand.pattern = kEveryFiniteNumber;
+    }
     plan.largest_intermediate = LargestInput(plan, 0, 1);
     // a·b comes first in some kernels. An addition overflows only if the result does.
     if (p.kind_of() == ElementwiseKind::kSiluMul) {
@@ -95,14 +100,15 @@ class Elementwise final : public Op {
                                 : "GELU of -Inf, which is -Inf times 0";
   }
 
-  // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds. large: one
-  // whose operands reach 0.9 of the largest number, so that some results overflow.
-  // saturated: exp(−a), erf or tanh is so near its limit that r is a·b, or a, but for a quotient's
-  // rounding; a is beyond what fp16 holds if the formats are, and b is near 0. saturated-below: the
-  // limit on the other side is 0, where a sum in the denominator may overflow and nothing else may.
-  // wide: all numbers between these and the usual ones.
-  // small, of every kind: numbers near 0, in other formats than fp16 too small for it. In fp16
-  // products and sums are normal numbers, but not what GELU gives.
+  // exact-integers: an addition of whole numbers. An output of 16 bits rounds some sums, which lie
+  // in the middle of two numbers. large: an addition whose operands reach 0.9 of the largest
+  // number, so that some results overflow. saturated: exp(−a), erf or tanh is so near its limit
+  // that r is a·b, or a, but for a quotient's rounding; a is beyond what fp16 holds if the formats
+  // are, and b is near 0. saturated-below: the limit on the other side is 0, where a sum in the
+  // denominator may overflow and nothing else may. wide: all numbers between these and the usual
+  // ones. small, of every kind: numbers near 0, in other formats than fp16 too small for it. In
+  // fp16 products and sums are normal numbers, but not what GELU gives. every-number, of 8-bit
+  // formats: the operands have all that the format has.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     const double declared = plan.intermediate_roundoff;
@@ -142,6 +148,10 @@ class Elementwise final : public Op {
       const std::string b = c.dtype == DType::kF16 ? "/uniform:4096:32768" : "/normal:1e6";
       probes.insert(probes.begin(),
                     {"small", ProbeCase(c, p, silu ? near_0 + b : near_0, /*exact=*/false)});
+    } else if (IsEightBitFloat(c.dtype) && !half) {
+      KernelProbe every{"every-number", ProbeCase(c, p, "", /*exact=*/false)};
+      every.data.significand = 0;
+      probes.insert(probes.begin(), std::move(every));
     }
     return probes;
   }
@@ -155,7 +165,13 @@ class Elementwise final : public Op {
       const Pattern large = {PatternKind::kUniform, 0, 0.9 * wide.max_finite};
       probes.push_back({"large", ProbeCase(c, p, ToString(large), /*exact=*/false)});
     }
-    probes.push_back({"exact-integers", ProbeCase(c, p, "integers:-8:8", /*exact=*/true)});
+    // Input and output hold all numbers up to `most`. The accumulator holds their sums.
+    const double most =
+        Info(OutputType(c)).storage_bits > 16
+            ? 8
+            : 2 / std::max(Info(c.dtype).machine_epsilon, Info(OutputType(c)).machine_epsilon);
+    const Pattern whole = {PatternKind::kIntegers, -most, most};
+    probes.push_back({"exact-integers", ProbeCase(c, p, ToString(whole), /*exact=*/true)});
     return probes;
   }
 

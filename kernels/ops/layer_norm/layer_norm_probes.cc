@@ -24,9 +24,8 @@ constexpr std::int64_t kFewElements = std::int64_t{1} << 22;
 constexpr double kLeastEps = 0x1p-80;
 constexpr double kMostEps = 0x1p20;
 // The last column, where the others are 0. Its square is beyond the range of fp16, and so is it
-// itself in formats that hold it.
+// itself in formats that hold it. In 8-bit formats it is the largest number.
 constexpr double kLastColumn = 4096;
-constexpr double kLastColumnOfNarrow = 192;  // the 8-bit formats hold it
 // A mean's significand that is no power of two, so that its square needs all of its digits.
 constexpr double kSignificand = 1.37109375;
 // A mean beside which 8-bit formats hold deviations of 1.
@@ -107,7 +106,7 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   // Whoever leaves the last column out of a sum has nothing to sum.
   const bool narrow = Info(c.dtype).storage_bits <= 8;
   const bool far = ReachesBeyondHalf(c.dtype) && !half;
-  const double last = far ? kBeyondHalf : narrow ? kLastColumnOfNarrow : kLastColumn;
+  const double last = far ? kBeyondHalf : narrow ? Info(c.dtype).max_finite : kLastColumn;
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!narrow) add("large", {Pattern{PatternKind::kNormal, far ? kLarge : kLargeOfHalf, 0}, ""});
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));

@@ -1,6 +1,8 @@
 // rope as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
+#include <utility>
 
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
@@ -68,6 +70,7 @@ class Rope final : public Op {
     plan.exact = c.exact;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    if (c.significand >= 0) plan.inputs[0].pattern = kEveryFiniteNumber;
     plan.largest_intermediate = 2 * LargestInput(plan, 0, 1);
     plan.bytes = BytesMoved(plan);
     plan.vacuous = LargestError(p, MakeRopeTerms(p, c.dtype, plan)) > kVacuousError;
@@ -100,12 +103,13 @@ class Rope final : public Op {
     return finite ? "" : "infinities, which a cosine or sine near 0 multiplies";
   }
 
-  // position-zero: the angle is 0, so that the output is the input to the bit. The numbers are
-  // larger than fp16 holds if the formats are. In fp16 they are near 0.
-  // one-hot: rows with a single number that is not 0, whose column moves on from row to row. Of an
-  // output row, two elements are that number's cosine and sine, and all others are exactly 0: every
-  // pair shows whether it is the right one, with the right sign, at the right angle. Positions are
-  // small, so that the bound is. The number is 1, or below fp16's smallest if the formats hold one.
+  // position-zero: the angle is 0, so that the output is the input to the bit. The numbers go
+  // beyond what fp16 holds and what a kernel may clip at, if the formats do. In fp16 they are near
+  // 0, and of an 8-bit format they are all that it has. one-hot: rows with a single number that is
+  // not 0, whose column moves on from row to row. Of an output row, two elements are that number's
+  // cosine and sine, and all others are exactly 0: every pair shows whether it is the right one,
+  // with the right sign, at the right angle. Positions are small, so that the bound is. The number
+  // is 1, or below fp16's smallest if the formats hold one. In fp16 it is large.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     RopeProblem still = ProblemOf(c);
     still.seq = 1;
@@ -118,13 +122,15 @@ class Rope final : public Op {
     Pattern zero = {PatternKind::kIntegers, -8, 8}, one = {PatternKind::kOneHot, 1, 0};
     const bool beyond = ReachesBeyondHalf(c.dtype) && ReachesBeyondHalf(OutputType(c));
     if (beyond && !HoldsInHalf(c, plan)) {
-      zero = {PatternKind::kUniform, -kBeyondHalf, kBeyondHalf};
+      zero = {PatternKind::kUniform, -LargeProduct(c.dtype), LargeProduct(c.dtype)};
       one.a = kBelowHalf;
     } else if (c.dtype == DType::kF16) {
       zero = NearZero(c.dtype);
+      one.a = LargestPowerOfTwo(c.dtype);
     }
-    return {{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)},
-            {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};
+    KernelProbe first{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)};
+    if (IsEightBitFloat(c.dtype)) first.data.significand = 0;
+    return {std::move(first), {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};
   }
 };
 

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
@@ -326,8 +327,8 @@ TEST(ElementwiseProbe, HasOneResultWhateverTheForm) {
       const std::vector<KernelProbe> probes = ElementwiseOp().Probes(c, PlanOf(c));
       const bool add = std::string(kind) == "add";
       const std::size_t large = add && Info(t).storage_bits > 8 ? 1 : 0;
-      const std::size_t small = Info(t).storage_bits > 8 ? 1 : 0;
-      ASSERT_EQ(probes.size(), (add ? 1 : 3) + large + small);
+      ASSERT_EQ(probes.size(), (add ? 1 : 3) + large + 1);
+      EXPECT_EQ(probes.front().name, Info(t).storage_bits > 8 ? "small" : "every-number");
       EXPECT_EQ(probes.back().name, add ? "exact-integers" : "saturated");
       EXPECT_TRUE(Check(probes.back().data).empty());
       const Plan plan = *ElementwiseOp().MakePlan(probes.back().data);
@@ -351,6 +352,35 @@ TEST(ElementwiseProbe, HasOneResultWhateverTheForm) {
           }
         }
       }
+    }
+  }
+}
+
+// A kernel that rounds the middle of two numbers away from 0 shows.
+TEST(ElementwiseProbe, OfAnAdditionHasSumsInTheMiddleOfTwoNumbers) {
+  for (const DType t : {DType::kF16, DType::kBF16}) {
+    const Case c = MakeCase(Of("add", 1, 1), t);
+    const Plan plan = PlanOf(ElementwiseOp().Probes(c, PlanOf(c)).back().data);
+    const double most = plan.inputs[0].pattern.b;
+    EXPECT_EQ(plan.inputs[0].pattern, (Pattern{PatternKind::kIntegers, -most, most}));
+    EXPECT_EQ(Quantise(most - 1, t), most - 1);
+    EXPECT_EQ(Quantise(2 * most - 1, t), 2 * most);
+    EXPECT_EQ(Quantise(2 * most - 3, t), 2 * most - 4);
+  }
+  const Case c = MakeCase(Of("add", 1, 1), DType::kF32);
+  EXPECT_EQ(ElementwiseOp().Probes(c, PlanOf(c)).back().data.pattern, "integers:-8:8");
+}
+
+// A kernel that reads some number of the format wrongly shows.
+TEST(ElementwiseProbe, HasEveryNumberOf8Bits) {
+  for (const char* kind : kKinds) {
+    for (const DType t : {DType::kE4M3FN, DType::kE5M2, DType::kE4M3FNUZ}) {
+      const Case c = MakeCase(Of(kind, 1, 1), t);
+      const KernelProbe probe = ElementwiseOp().Probes(c, PlanOf(c)).front();
+      ASSERT_EQ(probe.name, "every-number");
+      const Plan plan = PlanOf(probe.data);
+      EXPECT_FALSE(plan.exact);
+      for (const Operand& x : plan.inputs) EXPECT_EQ(x.pattern, kEveryFiniteNumber);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/rope/rope_reference.h"
 #include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
@@ -291,13 +292,24 @@ TEST(RopeProbe, HasNumbersThatFp16DoesNotHold) {
     if (t == DType::kF16) {
       EXPECT_GE(zero.a, Info(t).min_normal);
       EXPECT_LE(zero.b, 1e-4);
-      EXPECT_EQ(one.a, 1);
+      EXPECT_EQ(one.a, 32768) << "a kernel that clips shows";
       continue;
     }
-    EXPECT_GT(zero.b, 65504);
+    EXPECT_GT(zero.b, 1e9);
     EXPECT_LT(one.a, 0x1p-25);
     c.intermediate_dtype = DType::kF16;
     EXPECT_EQ(RopeOp().Probes(c, PlanOf(MakeCase(c.problem, t)))[0].data.pattern, "integers:-8:8");
+  }
+}
+
+// A kernel that reads some number of the format wrongly shows.
+TEST(RopeProbe, HasEveryNumberOf8Bits) {
+  for (const DType t : {DType::kE4M3FN, DType::kE5M2, DType::kE4M3FNUZ}) {
+    const Case c = MakeCase(RopeProblem{.seq = 5, .dim = 8}, t);
+    const KernelProbe probe = RopeOp().Probes(c, PlanOf(c))[0];
+    const Plan plan = PlanOf(probe.data);
+    EXPECT_TRUE(plan.exact);
+    EXPECT_EQ(plan.inputs[0].pattern, kEveryFiniteNumber);
   }
 }
 

@@ -271,6 +271,19 @@ TEST(LayerNormProbe, TheLastColumnsResultsAreFinite) {
   }
 }
 
+// A kernel that takes the largest numbers for infinities shows.
+TEST(LayerNormProbe, TheLastColumnIsTheLargestNumberOf8Bits) {
+  for (const DType t : {DType::kE4M3FN, DType::kE5M2, DType::kE4M3FNUZ}) {
+    Case c;
+    c.problem = LayerNormProblem{.rows = 4, .cols = 20};
+    c.dtype = t;
+    const std::vector<KernelProbe> probes = LayerNormOp().Probes(c, *LayerNormOp().MakePlan(c));
+    ASSERT_EQ(probes[0].name, "last-column");
+    const Plan plan = *LayerNormOp().MakePlan(probes[0].data);
+    EXPECT_EQ(LargestMagnitude(plan.inputs[0].pattern), Info(t).max_finite);
+  }
+}
+
 // ---- softmax
 
 Case SoftmaxCase(std::int64_t rows, std::int64_t cols, DType t) {
