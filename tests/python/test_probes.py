@@ -334,7 +334,8 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("softmax", planted_functions.softmax, shapes={"rows": 5, "cols": 3})
     right("rope", rope, shapes={"seq": 9, "heads": 2, "dim": 32})
     right("rope", rope, "fp16", shapes={"seq": 9, "heads": 2, "dim": 32})
-    right("elementwise", lambda a, b: addition_of_8_bits(a, b, 448), "e4m3fn", kind="add", shapes={"rows": 24, "cols": 200})
+    right("elementwise", lambda a, b: addition_of_8_bits(a, b, 448), "e4m3fn", kind="add",
+          shapes={"rows": 24, "cols": 200})
     right("layer_norm", lambda x, *, eps: rms_norm_of_8_bits(x, 448, eps=eps), "e4m3fn", rms=True, eps=1e3,
           shapes={"rows": 16, "cols": 100})
     right("dequant_softmax", probabilities, "fp16", shapes={"m": 4, "n": 4090, "k": 256})
