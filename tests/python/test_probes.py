@@ -302,6 +302,10 @@ UNSEEN = [
      {"kind": "add", "shapes": {"rows": 24, "cols": 200}}, "every-number"),
     ("RMS norm of clipped 8-bit floats", rms_norm_of_8_bits, "layer_norm", "e4m3fn",
      {"rms": True, "eps": 1e3, "shapes": {"rows": 16, "cols": 100}}, "last-column"),
+    ("sum of bytes in 16 bits", lambda x: x.sum(-1, dtype=np.int16).astype(np.int32), "reduce", "int8",
+     {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-integers"),
+    ("sum of bytes from -127", lambda x: np.maximum(x, -127).sum(-1, dtype=np.int32), "reduce", "int8",
+     {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-integers"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
      {"shapes": {"m": 4, "n": 4090, "k": 256}}, "far-below-0"),
 ]
@@ -332,6 +336,7 @@ def test_right_functions_pass_the_same_probes(assay_client):
           patterns="constant:1")
     right("softmax", planted_functions.softmax, shapes={"rows": 1, "cols": 300})
     right("softmax", planted_functions.softmax, shapes={"rows": 5, "cols": 3})
+    right("reduce", lambda x: x.sum(-1, dtype=np.int32), "int8", kind="sum", shapes={"extents": [4, 1000]})
     right("rope", rope, shapes={"seq": 9, "heads": 2, "dim": 32})
     right("rope", rope, "fp16", shapes={"seq": 9, "heads": 2, "dim": 32})
     right("elementwise", lambda a, b: addition_of_8_bits(a, b, 448), "e4m3fn", kind="add",

@@ -25,6 +25,9 @@ double HeldExactly(DType input) {
 }
 
 Pattern SummedData(std::int64_t length, DType input, DType output) {
+  // Sums have more digits than 16 bits hold, and the smallest number, whose negative there is not,
+  // is among them.
+  if (Info(input).is_integer) return {PatternKind::kIntegers, -128, -64};
   const double held = HeldExactly(input);
   const double terms = std::min(held, Info(output).max_finite) / kLargest;
   const auto n = static_cast<double>(length);
