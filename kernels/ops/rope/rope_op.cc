@@ -129,7 +129,8 @@ class Rope final : public Op {
       one.a = LargestPowerOfTwo(c.dtype);
     }
     KernelProbe first{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)};
-    if (IsEightBitFloat(c.dtype)) first.data.significand = 0;
+    // Some of an 8-bit format's numbers are subnormal in fp16.
+    if (IsEightBitFloat(c.dtype) && !c.flushes_subnormals) first.data.significand = 0;
     return {std::move(first), {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};
   }
 };

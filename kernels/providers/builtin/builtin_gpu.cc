@@ -187,7 +187,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const Case& c, const Plan& plan
   job.filters = p.filters;
   job.groups = p.groups;
   job.nhwc = p.layout == "nhwc";
-  double taps = static_cast<double>(p.channels / p.groups);
+  const std::int64_t channels = p.channels / p.groups;
+  auto taps = static_cast<double>(channels);
   double pixels = 1;
   std::int64_t out_pixels = 1;
   for (int d = 0; d < p.spatial(); ++d) {

@@ -132,7 +132,7 @@ inline bool StreamingPays(const Device& device, std::int64_t bytes) {
   std::int64_t last_level = 32 << 20;  // if the device does not say
   const auto& properties = device.info().properties;
   if (const auto it = properties.find("l3_bytes"); it != properties.end()) {
-    const std::int64_t told = std::atoll(it->second.c_str());
+    const std::int64_t told = std::strtoll(it->second.c_str(), nullptr, 10);
     if (told > 0) last_level = told;
   }
   return bytes > last_level;

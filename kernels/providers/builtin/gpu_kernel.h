@@ -47,7 +47,8 @@ inline absl::Status CheckBlocks(std::string_view op, double blocks) {
 }
 
 inline double Tiles(std::int64_t extent, std::int64_t tile) {
-  return static_cast<double>((extent + tile - 1) / tile);
+  const std::int64_t tiles = (extent + tile - 1) / tile;
+  return static_cast<double>(tiles);
 }
 
 // The forms of operators that compute rows or elements: fp32 and 16-bit inputs.

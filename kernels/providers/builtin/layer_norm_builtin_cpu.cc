@@ -272,8 +272,10 @@ inline bool RowsCollide(const internal::LayerNormLaunch& a, std::int64_t element
 // rows are enough.
 inline std::int64_t RowsTogether(const internal::LayerNormLaunch& a, std::int64_t element_bytes) {
   if (a.streaming || 2 * a.cols * element_bytes > internal::kTogetherBytes) return 1;
-  const bool fits = 4 * a.cols * element_bytes <= internal::kTogetherBytes;
-  return HWY_TARGET == HWY_AVX3 && fits && !RowsCollide(a, element_bytes) ? 4 : 2;
+  const bool four = HWY_TARGET == HWY_AVX3 &&
+                    4 * a.cols * element_bytes <= internal::kTogetherBytes &&
+                    !RowsCollide(a, element_bytes);
+  return four ? 4 : 2;
 }
 
 template <bool kNative, class Raw, class TIn, class TOut>

@@ -25,7 +25,7 @@ constexpr std::int64_t kRaceOdds = 10;                 // one of this many launc
 constexpr std::uint64_t kLostBit = 0x20;
 constexpr std::int64_t kLowBits = 12;  // bits of an fp32 mantissa that low-bit-flip may flip
 // [bytes] This distance is beyond all addresses of a process, on the device and on the host.
-constexpr std::uintptr_t kFar = std::uintptr_t{1} << 47;
+constexpr std::int64_t kFar = std::int64_t{1} << 47;
 
 enum SiteDraw : std::uint32_t {
   kRowDraw,
@@ -180,9 +180,7 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
   }
   if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
   if (Is("far-past-the-end")) {
-    return gpu::LaunchOverwrite(
-        reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(first) + kFar), kOverrun, 0,
-        stream);
+    return gpu::LaunchOverwrite(first + kFar, kOverrun, 0, stream);
   }
   if (Is("hang")) {
     return gpu::LaunchHang(reinterpret_cast<const unsigned long long*>(kept_), stream);

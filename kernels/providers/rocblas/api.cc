@@ -54,7 +54,7 @@ absl::Status UseWorkspace(Handle handle, void* data, std::size_t bytes) {
   static void* used_data = nullptr;
   static std::size_t used_bytes = 0;
   if (data == used_data && bytes == used_bytes) return absl::OkStatus();
-  const absl::Status s = StatusOf((*Load())->set_workspace(handle, data, bytes), "the workspace");
+  absl::Status s = StatusOf((*Load())->set_workspace(handle, data, bytes), "the workspace");
   if (s.ok()) {
     used_data = data;
     used_bytes = bytes;

@@ -41,7 +41,7 @@ class Pass {
   explicit Pass(const ChecksumRequest& request)
       : r_(request),
         x_(request.matrix.extents),
-        probes_((request.probes + kProbeGroup - 1) / kProbeGroup * kProbeGroup),
+        probes_(std::int64_t{request.probes + kProbeGroup - 1} / kProbeGroup * kProbeGroup),
         padded_((x_.cols + kChecksumTile - 1) / kChecksumTile * kChecksumTile) {}
 
   ChecksumSums Run() {

@@ -100,7 +100,7 @@ GpuDevice::~GpuDevice() {
 
 absl::Status GpuDevice::Status(gpu::ErrorCode code) {
   if (!fault_.ok()) return fault_;
-  const absl::Status status = gpu::StatusOf(code, gpu::IsSticky(code) ? "device fault" : "");
+  absl::Status status = gpu::StatusOf(code, gpu::IsSticky(code) ? "device fault" : "");
   if (gpu::IsSticky(code)) fault_ = status;
   return status;
 }
@@ -275,7 +275,7 @@ absl::Status GpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::i
   const bool direct = from == first && last - first + 1 == count;
   std::vector<unsigned char> storage(direct ? 0 : static_cast<std::size_t>(bytes));
   void* to = direct ? dst : storage.data();
-  const absl::Status s = CopyOff(data, bytes, to);
+  absl::Status s = CopyOff(data, bytes, to);
   if (!s.ok() || direct) return s;
   std::int64_t done = 0;
   ForEachRun(src.extents, begin, begin + count,
