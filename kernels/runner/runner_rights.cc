@@ -14,8 +14,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cinttypes>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <initializer_list>
 #include <system_error>
@@ -146,12 +148,13 @@ class Limits {
 
 // The threads of the whole machine, so at least those of this user; 0: unknown.
 std::uint64_t ThreadsOfTheMachine() {
-  std::uint64_t threads = 0;
-  if (std::FILE* const load = std::fopen("/proc/loadavg", "re")) {
-    if (std::fscanf(load, "%*f %*f %*f %*u/%" SCNu64, &threads) != 1) threads = 0;
-    std::fclose(load);
-  }
-  return threads;
+  std::FILE* const load = std::fopen("/proc/loadavg", "re");
+  if (load == nullptr) return 0;
+  char line[128];  // "0.20 0.18 0.12 1/80 11206": behind the '/' are the threads
+  const char* const text = std::fgets(line, sizeof line, load);
+  std::fclose(load);
+  const char* const running = text == nullptr ? nullptr : std::strchr(text, '/');
+  return running == nullptr ? 0 : std::strtoull(running + 1, nullptr, 10);
 }
 
 std::string LimitResources(const RunnerRights& rights) {
@@ -164,7 +167,8 @@ std::string LimitResources(const RunnerRights& rights) {
   // Linux does not hold root to it.
   if (const std::uint64_t threads = ThreadsOfTheMachine(); threads > 0) {
     constexpr std::uint64_t kOfOthers = 1024;
-    limits.Lower(RLIMIT_NPROC, "RLIMIT_NPROC", threads + kOfOthers + 4 * rights.thread_count);
+    limits.Lower(RLIMIT_NPROC, "RLIMIT_NPROC",
+                 threads + kOfOthers + std::uint64_t{4} * rights.thread_count);
   }
   if (kSanitized) return limits.missing();
   limits.Lower(RLIMIT_DATA, "RLIMIT_DATA", rights.memory_bytes);

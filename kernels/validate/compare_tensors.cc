@@ -453,8 +453,10 @@ class Comparing final : public TensorComparison {
       absl::StatusOr<std::vector<Slice>> slices =
           ReadSlices(case_, plan(), device_, inputs_, request, {});
       std::swap(outcome_.plan->output.dims, op_dims_);
-      if (slices.ok()) outcome_.slices = *std::move(slices);
-      return examination.ok() ? slices.status() : examination.status();
+      if (!examination.ok()) return examination.status();
+      if (!slices.ok()) return slices.status();
+      outcome_.slices = *std::move(slices);
+      return absl::OkStatus();
     }
     outcome_.provenance = TraceNonFinite(*outcome_.compare, /*unwritten=*/0, {});
     if (outcome_.compare->mismatches == 0 || c_.actual.shape.empty()) return absl::OkStatus();

@@ -6,6 +6,7 @@ namespace assay::server {
 
 void ShareMemoryPools() {
 #if defined(__GLIBC__)
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): programs call it before they have threads
   mallopt(M_ARENA_MAX, 2);
 #endif
 }

@@ -49,6 +49,7 @@ std::vector<std::string> GoneProviders(const v1::JobSpec& spec, std::string_view
     gone[result.spec().provider()].insert(result.name());
   }
   std::vector<std::string> sentences;
+  sentences.reserve(gone.size());
   for (const auto& [provider, names] : gone) {
     sentences.push_back(Cat(index.label(), " has times of ", names.size(),
                             names.size() == 1 ? " case by " : " cases by ", provider, " (",

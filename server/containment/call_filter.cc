@@ -140,7 +140,7 @@ int Load(const CallFilterOptions& options, std::uint32_t action, int* listener) 
 
 std::string Describe(const seccomp_notif& call) {
   char* known = seccomp_syscall_resolve_num_arch(call.data.arch, call.data.nr);
-  const std::string name = known == nullptr ? Cat("system call ", call.data.nr) : known;
+  std::string name = known == nullptr ? Cat("system call ", call.data.nr) : known;
   std::free(known);
   if (name != "socket") return name;
   const int family = static_cast<int>(call.data.args[0]);

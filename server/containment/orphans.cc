@@ -11,17 +11,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/number_at.h"
 #include "server/base/even_time.h"
 
 namespace assay::server {
@@ -48,11 +49,8 @@ Own& Owned() {
 // brackets, which may hold anything.
 pid_t ParentIn(const std::string& stat) {
   const std::size_t name_end = stat.rfind(')');
-  char state = 0;
-  int parent = 0;
   if (name_end == stat.npos) return 0;
-  if (std::sscanf(stat.c_str() + name_end + 1, " %c %d", &state, &parent) != 2) return 0;
-  return parent;
+  return static_cast<pid_t>(NumberAt(std::string_view(stat).substr(name_end + 1), 1).value_or(0));
 }
 
 std::vector<pid_t> Children() {

@@ -196,7 +196,7 @@ absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
                        .again = absl::Seconds(5)});
 }
 
-absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, std::shared_ptr<CallerLink> caller,
+absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                            const v1::JobSpec& spec, const AdmitJob& admit) {
   const absl::StatusOr<std::int64_t> order = TakePlace();
   if (!order.ok()) return order.status();

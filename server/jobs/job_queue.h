@@ -71,7 +71,7 @@ class JobQueue final : public JobManager {
   // `caller` may be null.
   absl::StatusOr<v1::Job> CreateFor(std::shared_ptr<CallerLink> caller, const v1::JobSpec& spec,
                                     std::string_view request_id, const AdmitJob& admit);
-  absl::StatusOr<v1::Job> StoreNew(NewJob& job, std::shared_ptr<CallerLink> caller,
+  absl::StatusOr<v1::Job> StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                    const v1::JobSpec& spec, const AdmitJob& admit);
   // Null if a job of that name is active.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,

@@ -159,7 +159,7 @@ bool Read(int argc, char** argv, Options& options) {
 // From Hopper on, an architecture's own instructions need its name with an a.
 std::string FullName(const std::string& architecture) {
   constexpr int kHopper = 90;
-  const bool own = std::atoi(architecture.c_str() + 3) >= kHopper;
+  const bool own = std::strtol(architecture.c_str() + 3, nullptr, 10) >= kHopper;
   return "--gpu-architecture=" + architecture + (own ? "a" : "");
 }
 
@@ -190,6 +190,7 @@ int Compile(const Nvrtc& nvrtc, const Options& options) {
   for (std::string& folder : ToolkitHeaders(nvrtc)) folders.push_back(std::move(folder));
   for (const std::string& folder : folders) flags.push_back("--include-path=" + folder);
   std::vector<const char*> pointers;
+  pointers.reserve(flags.size());
   for (const std::string& flag : flags) pointers.push_back(flag.c_str());
   if (result == NVRTC_SUCCESS) {
     result = nvrtc.compile(program, static_cast<int>(pointers.size()), pointers.data());

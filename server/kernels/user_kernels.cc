@@ -191,14 +191,14 @@ absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::s
   };
   for (const std::string& architecture : targets.cuda) {
     compile.architecture = architecture;
-    const absl::Status status = CompileForDevice(upload, library, compile);
+    absl::Status status = CompileForDevice(upload, library, compile);
     if (!take(status, architecture)) return status;
   }
   if (targets.emulator || targets.cuda.empty()) {
     compile.architecture.clear();
     const std::function<void(const std::string&)> own = compile.log;
     if (compiled) compile.log = [](const std::string&) {};  // one line is enough then
-    const absl::Status status = CompileForEmulator(upload, source, compile);
+    absl::Status status = CompileForEmulator(upload, source, compile);
     compile.log = own;
     if (!take(status, "the emulator, simt:0")) return status;
   }

@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -23,6 +23,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/number_at.h"
 #include "server/base/even_time.h"
 #include "server/base/task_thread.h"
 #include "server/containment/containment.h"
@@ -49,6 +50,7 @@ void CloseIfOpen(int fd) {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
+  out.reserve(strings.size() + 1);
   for (std::string& s : strings) out.push_back(s.data());
   out.push_back(nullptr);
   return out;
@@ -231,27 +233,23 @@ std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
 }
 
 bool WorkerProcess::Exiting() const {
-  constexpr unsigned kExiting = 0x4;  // PF_EXITING, in the flags that proc(5) describes
+  constexpr std::int64_t kExiting = 0x4;  // PF_EXITING, in the flags that proc(5) describes
   std::ifstream file(Cat("/proc/", pid_, "/stat"));
   std::string text;
   std::getline(file, text);
   // The second word is a name in brackets, which may hold anything. The flags are the ninth word.
   const std::size_t name_end = text.rfind(')');
-  unsigned flags = 0;
-  if (name_end == text.npos ||
-      std::sscanf(text.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1) {
-    return true;
-  }
-  return (flags & kExiting) != 0;
+  if (name_end == text.npos) return true;
+  const std::optional<std::int64_t> flags =
+      NumberAt(std::string_view(text).substr(name_end + 1), 6);
+  return !flags || (*flags & kExiting) != 0;
 }
 
 std::int64_t WorkerProcess::ResidentBytes() const {
-  std::FILE* file = std::fopen(Cat("/proc/", pid_, "/statm").c_str(), "re");
-  if (file == nullptr) return 0;
-  long long size = 0, resident = 0;
-  const int n = std::fscanf(file, "%lld %lld", &size, &resident);
-  std::fclose(file);
-  return n == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+  std::ifstream file(Cat("/proc/", pid_, "/statm"));
+  std::string text;
+  std::getline(file, text);
+  return NumberAt(text, 1).value_or(0) * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace assay::server

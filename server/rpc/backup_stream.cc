@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kCutAfter(5);
 }  // namespace
 
 std::shared_ptr<BackupStream> BackupStream::Start(Options options) {
-  const std::shared_ptr<BackupStream> stream(new BackupStream(std::move(options)));
+  std::shared_ptr<BackupStream> stream(new BackupStream(std::move(options)));
   stream->self_ = stream;
   if (!stream->options_.thread->TryRun([stream] { stream->Run(); })) {
     stream->End(WithRetry(

@@ -24,8 +24,9 @@ absl::Status CallDesk::Admit(Call& call) {
   if (access_ == nullptr) return absl::OkStatus();
   absl::StatusOr<Caller> caller = access_->Admit(access_->ShownBy(*call.context), call.needs);
   call.caller.reset();  // of a call that was admitted before it was known to need more
-  if (caller.ok()) call.caller = *std::move(caller);
-  return caller.status();
+  if (!caller.ok()) return caller.status();
+  call.caller = *std::move(caller);
+  return absl::OkStatus();
 }
 
 std::string CallDesk::ClientOf(const Call& call) {

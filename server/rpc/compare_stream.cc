@@ -78,7 +78,7 @@ absl::Status ParsePiece(const grpc::ByteBuffer& bytes, v1::CompareTensorsRequest
 }  // namespace
 
 std::shared_ptr<CompareStream> CompareStream::Start(Options options, grpc::ByteBuffer* response) {
-  const std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
+  std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
   stream->self_ = stream;
   if (stream->options_.refuse.ok()) {
     stream->ExpectHeader();

@@ -72,7 +72,7 @@ class ExternalStream::Link final : public CallerLink {
 };
 
 std::shared_ptr<ExternalStream> ExternalStream::Start(Options options) {
-  const std::shared_ptr<ExternalStream> stream(new ExternalStream(std::move(options)));
+  std::shared_ptr<ExternalStream> stream(new ExternalStream(std::move(options)));
   stream->self_ = stream;
   stream->Begin();
   return stream;
@@ -138,7 +138,8 @@ absl::Status ExternalStream::MakeJob(const v1::ExternalJob& asked) {
   absl::StatusOr<std::unique_ptr<JobWatch>> watch = options_.jobs->Watch(job->name(), 0, [weak] {
     if (const auto stream = weak.lock()) stream->AskPump();
   });
-  if (watch.ok()) {
+  const absl::Status watched = watch.status();
+  if (watched.ok()) {
     watch_ = *std::move(watch);
     Offer(&accepted);  // the first message: there is room
   }
@@ -146,9 +147,9 @@ absl::Status ExternalStream::MakeJob(const v1::ExternalJob& asked) {
     const std::lock_guard lock(state_mutex_);
     job_ = job->name();
   }
-  if (!watch.ok()) Lose();
+  if (!watched.ok()) Lose();
   Wake();
-  return watch.status();
+  return watched;
 }
 
 void ExternalStream::AskPump() {

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Bind(const std::stri
                                                                  Access* access,
                                                                  ClientLimits* limits) {
   const auto failed = [&](int fd) {
-    const absl::Status status = absl::UnavailableError(
+    absl::Status status = absl::UnavailableError(
         Cat("cannot listen on unix:", path, ": ", std::generic_category().message(errno)));
     if (fd >= 0) close(fd);
     return status;

@@ -40,7 +40,7 @@ absl::Status ParsePart(const grpc::ByteBuffer& bytes, bool first,
 }  // namespace
 
 std::shared_ptr<UploadStream> UploadStream::Start(Options options) {
-  const std::shared_ptr<UploadStream> stream(new UploadStream(std::move(options)));
+  std::shared_ptr<UploadStream> stream(new UploadStream(std::move(options)));
   stream->self_ = stream;
   stream->Expect("header", stream->options_.base, &UploadStream::begun_, stream->late_header_);
   stream->StartRead(&stream->request_);

@@ -75,8 +75,9 @@ namespace {
 // Moves the answer of the core into the response.
 template <class Message>
 absl::Status Fill(absl::StatusOr<Message> answer, Message& response) {
-  if (answer.ok()) response = *std::move(answer);
-  return answer.status();
+  if (!answer.ok()) return answer.status();
+  response = *std::move(answer);
+  return absl::OkStatus();
 }
 
 // The same for a response that goes as bytes.

@@ -14,7 +14,7 @@ namespace assay::server {
 std::shared_ptr<WatchStream> WatchStream::Start(JobManager& jobs, TaskThread& pump,
                                                 grpc::CallbackServerContext& context,
                                                 const v1::WatchJobRequest& request, Ended ended) {
-  const std::shared_ptr<WatchStream> stream(new WatchStream(pump, context, std::move(ended)));
+  std::shared_ptr<WatchStream> stream(new WatchStream(pump, context, std::move(ended)));
   stream->self_ = stream;
   const std::weak_ptr<WatchStream> weak = stream;
   const auto wake = [&pump, weak] {

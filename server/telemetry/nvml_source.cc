@@ -3,15 +3,14 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "kernels/text/cat.h"
+#include "kernels/text/number_at.h"
 #include "server/telemetry/throttle_clock.h"
 #include "server/telemetry/xid_counter.h"
 
@@ -61,12 +60,9 @@ std::optional<int> ParentOf(unsigned int pid) {
   std::fclose(file);
   const std::string_view text(line.data(), n);
   const std::size_t end = text.rfind(')');
-  constexpr std::size_t kBeforeParent = 4;  // ") S "
-  if (end == text.npos || text.size() - end < kBeforeParent) return std::nullopt;
-  int parent = 0;
-  const char* const from = line.data() + end + kBeforeParent;
-  if (std::from_chars(from, line.data() + n, parent).ec != std::errc()) return std::nullopt;
-  return parent;
+  if (end == text.npos) return std::nullopt;
+  const std::optional<std::int64_t> parent = NumberAt(text.substr(end + 1), 1);
+  return parent ? std::optional(static_cast<int>(*parent)) : std::nullopt;
 }
 
 struct Policy {

@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "kernels/text/cat.h"
@@ -64,12 +66,20 @@ void Find(void* library, Function** function, const char* name) {
 }
 
 // The library's number for "0000:3b:00.0".
-std::optional<std::uint64_t> ParsePciId(const std::string& text) {
-  unsigned int domain = 0, bus = 0, device = 0, function = 0;
-  if (std::sscanf(text.c_str(), "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4) {
-    return std::nullopt;
+std::optional<std::uint64_t> ParsePciId(std::string_view text) {
+  std::array<unsigned, 4> parts{};                 // domain, bus, device, function
+  constexpr std::string_view kSeparators = "::.";  // behind each but the last
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), parts[i], /*base=*/16);
+    if (error != std::errc()) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (i == kSeparators.size()) break;
+    if (!text.starts_with(kSeparators[i])) return std::nullopt;
+    text.remove_prefix(1);
   }
-  return std::uint64_t{domain} << 32 | (bus & 0xFFU) << 8 | (device & 0x1FU) << 3 | (function & 7U);
+  return std::uint64_t{parts[0]} << 32 | (parts[1] & 0xFFU) << 8 | (parts[2] & 0x1FU) << 3 |
+         (parts[3] & 7U);
 }
 
 class RocmSource final : public TelemetrySource {

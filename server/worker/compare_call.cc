@@ -58,7 +58,7 @@ grpc::Status CompareCall::Refuse(const FieldError& error) {
 }
 
 grpc::Status CompareCall::Compare(PhaseObserver& observer) {
-  const grpc::Status gone(grpc::StatusCode::CANCELLED, "the sender has given up");
+  grpc::Status gone(grpc::StatusCode::CANCELLED, "the sender has given up");
   v1::CompareTensorsRequest piece;
   Next next = Await(&piece);
   if (next == Next::kGone) return gone;

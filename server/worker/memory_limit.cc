@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+
+#include "kernels/text/number_at.h"
 
 namespace assay::server {
 namespace {
@@ -23,10 +24,8 @@ std::int64_t DataBytes() {
   static int fd = -1;
   for (int attempt = 0; attempt < 2; ++attempt) {
     char text[256] = {};
-    long long pages = -1;
-    if (pread(fd, text, sizeof text - 1, 0) > 0 &&
-        std::sscanf(text, "%*d %*d %*d %*d %*d %lld", &pages) == 1) {
-      return pages * sysconf(_SC_PAGESIZE);
+    if (pread(fd, text, sizeof text - 1, 0) > 0) {
+      if (const auto pages = NumberAt(text, 5)) return *pages * sysconf(_SC_PAGESIZE);
     }
     fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   }

@@ -181,7 +181,7 @@ void WorkerKeeper::Learn(absl::FunctionRef<void(v1::Device&)> learn) {
 }
 
 Death WorkerKeeper::Bury(CallEnd end, absl::Duration limit) {
-  const Death death = worker_->Bury(end, limit, Limits(absl::InfiniteFuture()), options_.device_id);
+  Death death = worker_->Bury(end, limit, Limits(absl::InfiniteFuture()), options_.device_id);
   SetWorker(nullptr);
   return death;
 }

@@ -40,7 +40,7 @@ absl::StatusOr<cudaDataType_t> TypeOf(DType t) {
 
 // Checks the documented requirements of FP8, because the library itself says only "not supported".
 absl::Status CheckFp8(const GemmProblem& p, const Plan& plan, int architecture) {
-  const auto refuse = [](std::string what) {
+  const auto refuse = [](const std::string& what) {
     return absl::UnimplementedError(Cat("cuBLASLt's FP8 gemm ", what));
   };
   if (architecture != 0 && architecture < 89) {
@@ -118,7 +118,7 @@ int ArchitectureOf(const Device& device) {
   const auto& properties = device.info().properties;
   const auto it = properties.find("architecture");
   if (it == properties.end() || !it->second.starts_with("sm_")) return 0;
-  return std::atoi(it->second.c_str() + 3);
+  return static_cast<int>(std::strtol(it->second.c_str() + 3, nullptr, 10));
 }
 
 absl::Status CheckProblem(const GemmProblem& p, const Plan& plan, int architecture) {

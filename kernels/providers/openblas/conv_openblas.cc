@@ -32,7 +32,7 @@ struct Geometry {
     const int n = p.spatial();
     for (int d = 0; d < n; ++d) {
       const auto from = static_cast<std::size_t>(d);
-      const auto to = static_cast<std::size_t>(3 - n + d);
+      const std::size_t to = 3 - static_cast<std::size_t>(n) + from;
       in[to] = p.input[from];
       out[to] = p.Output(d);
       kernel[to] = p.kernel[from];

@@ -36,8 +36,9 @@ class ConvKernel : public Kernel {
  public:
   ConvKernel(const ConvProblem& p, Defect defect, const Site& site) : p_(p), defect_(defect) {
     const int n = p.spatial();
+    const std::size_t missing = 3 - static_cast<std::size_t>(n);  // outer axes, which are 1
     for (int d = 0; d < n; ++d) {
-      const auto to = static_cast<std::size_t>(3 - n + d);  // missing outer axes are 1
+      const std::size_t to = missing + static_cast<std::size_t>(d);
       in_[to] = p.input[static_cast<std::size_t>(d)];
       kernel_[to] = p.kernel[static_cast<std::size_t>(d)];
       out_[to] = p.Output(d);

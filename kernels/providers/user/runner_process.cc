@@ -203,6 +203,7 @@ absl::Status RunnerProcess::Spawn() {
   char* const argv[] = {path.data(), nullptr};
   std::vector<std::string> environment = RunnerEnvironment();
   std::vector<char*> entries;
+  entries.reserve(environment.size() + 1);
   for (std::string& entry : environment) entries.push_back(entry.data());
   entries.push_back(nullptr);
   const int error = posix_spawn(&pid_, path.c_str(), &actions, &attributes, argv, entries.data());

@@ -144,7 +144,7 @@ class Walk {
 
   HWY_INLINE void RowProducts(int group, std::int64_t strip, std::int64_t col) {
     const D d;
-    const double* x = p_.right + col * p_.probes + group * kProbeGroup * kTile;
+    const double* x = p_.right + col * p_.probes + std::int64_t{group} * kProbeGroup * kTile;
     double* sums = sums_[strip].products;
     for (int r0 = 0; r0 < kStrip; r0 += kRowsAtOnce) {
       V acc[kProbeGroup][kRowsAtOnce];
@@ -185,7 +185,7 @@ class Walk {
 #pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) w[p][r] = hn::Set(d, r < strip_rows_ ? left[r] : 0.0);
     }
-    double* out = p_.col_products + col * p_.probes + group * kProbeGroup * kTile;
+    double* out = p_.col_products + col * p_.probes + std::int64_t{group} * kProbeGroup * kTile;
     for (std::int64_t j = 0; j < width_; j += Lanes()) {
       V v[kStrip];
 #pragma GCC unroll 4

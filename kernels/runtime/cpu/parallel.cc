@@ -17,8 +17,7 @@ void ParallelFor(std::int64_t n, std::int64_t grain,
     body(0, n);
     return;
   }
-  const int team = static_cast<int>(width);
-#pragma omp parallel num_threads(team)
+#pragma omp parallel num_threads(static_cast <int>(width))
   {
     const std::int64_t threads = omp_get_num_threads();
     const std::int64_t self = omp_get_thread_num();
