@@ -203,7 +203,7 @@ class Supervisor final : public CaseExecutor {
   }
 
   absl::Status MeasureCeilings(const CancelToken& cancel) override {
-    const absl::Status cancelled = absl::CancelledError("cancelled before the ceilings were there");
+    absl::Status cancelled = absl::CancelledError("cancelled before the ceilings were there");
     if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
     if (!keeper_.turn().LockUnless(&cancel)) return cancelled;
     const std::unique_lock turn(keeper_.turn(), std::adopt_lock);
