@@ -87,7 +87,7 @@ ExitCode ListDevices(const Context& context, DeviceView view) {
     v1::ListDevicesResponse response;
     // Measuring ceilings keeps the devices busy for a while.
     grpc::Status status = Ask(connection, &Stub::ListDevices, request, &response,
-                            ceilings ? absl::Minutes(10) : kCallDeadline);
+                              ceilings ? absl::Minutes(10) : kCallDeadline);
     for (const v1::Device& device : response.devices()) {
       switch (view) {
         case DeviceView::kState:
@@ -226,7 +226,8 @@ ExitCode Version(const Context& context) {
     if (*format == Format::kTable) out << "assay " << ASSAY_VERSION << '\n';
     for (const auto& connection : *connections) {
       v1::ServerInfo info;
-      const grpc::Status status = Ask(*connection, &Stub::GetServerInfo, {}, &info, absl::Seconds(10));
+      const grpc::Status status =
+          Ask(*connection, &Stub::GetServerInfo, {}, &info, absl::Seconds(10));
       if (!status.ok()) {
         // The client's own version is an answer, whoever else is silent.
         context.Fail(Describe(status, connection->target()));

@@ -122,9 +122,14 @@ class Poll {
         findings_.suspects.begin() + static_cast<std::ptrdiff_t>(first), findings_.suspects.end());
     findings_.suspects.erase(findings_.suspects.begin() + static_cast<std::ptrdiff_t>(first),
                              findings_.suspects.end());
+    std::map<std::pair<std::string, std::pair<std::uint32_t, Digest>>, std::string> known;
     for (const DigestSuspect& s : found) {
-      const std::set<std::uint32_t>& alike = bad.at({s.vote.provider, s.vote.digest});
-      const std::string kind = kinds_.WhollyBad(s.vote.device, alike, ran.at(s.vote.provider));
+      const std::pair wrong{s.vote.provider, s.vote.digest};
+      const auto [place, is_new] = known.try_emplace({kinds_.NarrowestOf(s.vote.device), wrong});
+      if (is_new) {
+        place->second = kinds_.WhollyBad(s.vote.device, bad.at(wrong), ran.at(s.vote.provider));
+      }
+      const std::string& kind = place->second;
       if (kind.empty()) {
         findings_.suspects.push_back(s);
       } else if (told.insert(absl::StrCat(kind, s.vote.provider, DigestText(s.vote.digest)))

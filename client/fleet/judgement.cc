@@ -255,17 +255,29 @@ class Judging {
   void JudgeFailure(std::uint32_t what, std::uint32_t provider,
                     const std::vector<const FailedRow*>& rows) {
     std::set<std::uint32_t> failed, ran;
-    for (const FailedRow* row : rows) failed.insert(row->device);
+    std::map<std::string, std::set<std::uint32_t>> alike;  // those that failed for a reason
+    for (const FailedRow* row : rows) {
+      failed.insert(row->device);
+      // One that was late may have had no time, whatever the others did.
+      if (!row->late()) alike[row->reason].insert(row->device);
+    }
     for (std::uint32_t device = 0; device < fleet_.devices.size(); ++device) {
       if (failed.contains(device) || fleet_.HasRun(device, what, provider)) ran.insert(device);
     }
     const auto count = static_cast<std::uint32_t>(ran.size());
     std::set<std::string> told;
+    std::map<std::pair<std::string, std::string>, std::string> known;  // by reason and kind
     for (const FailedRow* row : rows) {
       const bool all = count > 1 && failed.size() == count;
-      const std::string kind = all ? "" : kinds_.WhollyBad(row->device, failed, ran);
+      std::string kind;
+      if (!all && !row->late()) {
+        const auto [place, is_new] =
+            known.try_emplace({row->reason, kinds_.NarrowestOf(row->device)});
+        if (is_new) place->second = kinds_.WhollyBad(row->device, alike[row->reason], ran);
+        kind = place->second;
+      }
       if (all || !kind.empty()) {
-        if (told.insert(kind).second) {
+        if (told.insert(all ? "" : absl::StrCat(kind, row->reason)).second) {
           judgement_.everywhere.push_back(absl::StrCat(
               fleet_.text(row->name), ": ", row->error ? "ERROR" : "FAILED", " on all ",
               all ? absl::StrCat(count, " devices") : absl::StrCat("devices of ", kind),

@@ -20,6 +20,9 @@ class Kinds {
  public:
   explicit Kinds(const Fleet& fleet);
 
+  // Devices with equal texts are of the same kinds.
+  const std::string& NarrowestOf(std::uint32_t device) const { return kinds_[device].back(); }
+
   // The widest kind of the device of which all that are in `ran`, two or more, are in `bad` too:
   // "model H200", "model H200 with driver 550". Empty if there is none. `bad` has the device.
   std::string WhollyBad(std::uint32_t device, const std::set<std::uint32_t>& bad,

@@ -67,6 +67,9 @@ int Start(const std::vector<std::string>& words, int out, int err, pid_t& pid) {
   return error;
 }
 
+// For a program that has said all.
+constexpr absl::Duration kToEnd = absl::Milliseconds(100);
+
 // Takes the status of a program that has ended; false if the deadline comes first. A program may
 // close its pipes long before it ends.
 bool ReapUntil(absl::Duration deadline, pid_t pid, int& status) {
@@ -120,7 +123,7 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
   const absl::Duration deadline = SteadyNow() + wait;
   int status = 0;
   const bool late = !ReadBoth(out.ends[0], err.ends[0], deadline, texts) ||
-                    !ReapUntil(deadline, pid, status);
+                    !ReapUntil(std::max(deadline, SteadyNow() + kToEnd), pid, status);
   if (late) kill(-pid, SIGKILL);
   while (late && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

@@ -79,7 +79,7 @@ class TableSink : public Sink {
     current_ = progress.name();
     if (!progress.phase().empty()) {
       absl::StrAppend(&current_, " (", progress.phase(), ")");
-      drawn_at_ = absl::InfinitePast();  // it takes long: to be seen at once
+      drawn_at_ = -absl::InfiniteDuration();  // it takes long: to be seen at once
       if (!surface_.live) {
         surface_.err << progress.name() << ": " << progress.phase() << '\n' << std::flush;
       }

@@ -3,6 +3,7 @@
 // them.
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -115,6 +116,11 @@ End CaseRun::ReturnToOwnDraw() {
   // it there. Device memory is overwritten for each draw.
   std::optional<Poison> poison = Poison::kFirst;
   if (outcome_.compare && !launcher_.kernel().reaches_device_memory()) {
+    if (launcher_.seed() == case_.seed.value_or(1)) {  // the last timed draw may be the own one
+      if (End end = launcher_.Draw(std::random_device{}())) return end;
+      const absl::StatusOr<double> other = launcher_.Launch(Poison::kFirst);
+      if (!other.ok()) return EndedBy(other.status(), case_.provider);
+    }
     const absl::StatusOr<TensorDigest> left = launcher_.OutputDigest();
     if (!left.ok()) return EndedBy(left.status(), "digest");
     const bool same = std::equal(left->raw, left->raw + 2, outcome_.compare->digest_raw);

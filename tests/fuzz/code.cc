@@ -25,8 +25,6 @@ void Look(const absl::StatusOr<std::vector<std::string>>& symbols, std::string_v
   }
 }
 
-}  // namespace
-
 void LookAtAmd(std::string_view code, std::string_view entry) {
   const auto objects = AmdCodeObjects(code);
   if (!objects.ok()) {
@@ -40,6 +38,8 @@ void LookAtAmd(std::string_view code, std::string_view entry) {
     Look(symbols, entry);
   }
 }
+
+}  // namespace
 
 // A device program, or the name of a kernel, an end of line, and PTX, a cubin or AMD's code.
 void FuzzCode(std::string_view bytes) {

@@ -782,10 +782,10 @@ class EmulatorTest(unittest.TestCase):
 
     def test_options_that_do_not_fit(self):
         for more, words in ((["--kernel", "a.cu"], "kernel-launch: is required"),
-                            (["--kernel", "a.c", "--kernel-launch", "l.toml"], "belongs to CUDA code"),
-                            (["--kernel", "a.c", "--kernel-entry", "f"], "belongs to CUDA code"),
-                            (["--kernel-launch", "l.toml"], "belongs to CUDA code"),
-                            (["--kernel-entry", "f"], "belongs to CUDA code"),
+                            (["--kernel", "a.c", "--kernel-launch", "l.toml"], "belongs to device code"),
+                            (["--kernel", "a.c", "--kernel-entry", "f"], "belongs to device code"),
+                            (["--kernel-launch", "l.toml"], "belongs to device code"),
+                            (["--kernel-entry", "f"], "belongs to device code"),
                             (["--kernel", "a.cu", "--kernel-launch", "nowhere.toml"], "cannot read")):
             result = self.daemon.run("run", "gemm", *more, "--m", "8", "--n", "8", "--k", "8")
             self.assertEqual(result.code, 2, result)

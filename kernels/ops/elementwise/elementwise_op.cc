@@ -148,7 +148,7 @@ class Elementwise final : public Op {
       const std::string b = c.dtype == DType::kF16 ? "/uniform:4096:32768" : "/normal:1e6";
       probes.insert(probes.begin(),
                     {"small", ProbeCase(c, p, silu ? near_0 + b : near_0, /*exact=*/false)});
-    } else if (IsEightBitFloat(c.dtype) && !half) {
+    } else if (IsEightBitFloat(c.dtype) && !half && !c.flushes_subnormals) {
       KernelProbe every{"every-number", ProbeCase(c, p, "", /*exact=*/false)};
       every.data.significand = 0;
       probes.insert(probes.begin(), std::move(every));

@@ -2,8 +2,8 @@
 //
 //   exact-integers     sum: whole numbers from 1 to 4, so few that every sum of them is exact in
 //                      the accumulator in any order. The one right result is the rounded sum.
-//                      Of int8 they are -128 to -64: a kernel that sums in 16 bits shows, and one
-//                      that takes -128 for -127.
+//                      Of int8 they are -128 to -64, whose sums int32 holds: a kernel that sums in
+//                      16 bits shows, and one that takes -128 for -127.
 //   exact-signs        sum of floats: a power of two of either sign, so that sums have few digits.
 //                      It is as large as possible without an overflow of a sum: a kernel that
 //                      clips elements shows. If the sum is so long that the output's rounding would

@@ -2,8 +2,10 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -85,6 +87,7 @@ bool TakeKernel(MessagePack& in, AmdCodeObject* code) {
   AmdKernel kernel;
   const bool whole = ForEachPair(in, [&](std::string_view key) {
     if (key == ".args") {
+      if (!kernel.parameter_bytes.empty()) return false;  // it is there twice
       return ForEachValue(in, kMostParameters, [&] { return TakeParameter(in, &kernel); });
     }
     if (key != ".name") return in.Skip();
@@ -112,14 +115,19 @@ absl::StatusOr<AmdCodeObject> CodeObject(std::string_view bytes) {
   }
   if (!file.IsWhole(*header)) return NoCodeObject("it is truncated");
   AmdCodeObject code{.architecture = {}, .image = bytes, .kernels = {}};
+  std::uint64_t notes =
+      0;  // [bytes]; sections that overlap would cost more time than the file is worth
   for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
     const auto section = file.Section(*header, i);
     if (!section || section->sh_type != SHT_NOTE) continue;
+    notes += section->sh_size;
+    if (notes > bytes.size()) return NoCodeObject("its sections overlap");
     const std::optional<std::string_view> text = Description(file, *section);
     if (!text) continue;
     MessagePack in(*text);
     const bool whole = ForEachPair(in, [&](std::string_view key) {
       if (key == "amdhsa.kernels") {
+        if (!code.kernels.empty()) return false;  // it is there twice
         return ForEachValue(in, kMostKernels, [&] { return TakeKernel(in, &code); });
       }
       if (key != "amdhsa.target") return in.Skip();
@@ -137,6 +145,17 @@ absl::StatusOr<AmdCodeObject> CodeObject(std::string_view bytes) {
   return NoCodeObject("it has no description of its kernels");
 }
 
+// Of "gfx90a:xnack+": the processor and each feature.
+std::set<std::string_view> PartsOf(std::string_view architecture) {
+  std::set<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = architecture.find(':');
+    parts.insert(architecture.substr(0, end));
+    if (end == architecture.npos) return parts;
+    architecture.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes) {
@@ -146,6 +165,10 @@ absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes
     if (code.ok()) found.push_back(*std::move(code));
     return code.status();
   };
+  if (bytes.starts_with("CCOB")) {
+    return absl::InvalidArgumentError(
+        "the file is a compressed bundle: compile with --no-offload-compress");
+  }
   if (!bytes.starts_with(kBundle)) {
     const absl::Status status = take(bytes);
     return status.ok() ? absl::StatusOr<std::vector<AmdCodeObject>>(std::move(found)) : status;
@@ -156,7 +179,7 @@ absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes
   const ElfFile file(bytes);  // for its limits
   const auto entries = file.At<std::uint64_t>(kBundle.size());
   if (!entries || *entries > kMostInBundle) return NoCodeObject("its bundle is malformed");
-  std::uint64_t at = kBundle.size() + sizeof *entries;
+  std::uint64_t at = kBundle.size() + sizeof *entries, taken = 0;
   for (std::uint64_t i = 0; i < *entries; ++i) {
     const auto entry = file.At<Entry>(at);
     if (!entry || !file.Holds(at + sizeof *entry, entry->name_size) ||
@@ -166,6 +189,8 @@ absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes
     const std::string_view name = bytes.substr(at + sizeof *entry, entry->name_size);
     at += sizeof *entry + entry->name_size;
     if (name.find(kTarget) == name.npos) continue;  // the host's part
+    taken += entry->size;
+    if (taken > bytes.size()) return NoCodeObject("the parts of its bundle overlap");
     if (absl::Status s = take(bytes.substr(entry->offset, entry->size)); !s.ok()) return s;
   }
   if (found.empty()) return NoCodeObject("its bundle has none");
@@ -173,8 +198,9 @@ absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes
 }
 
 bool IsFor(std::string_view architecture, std::string_view device) {
-  const auto plain = [](std::string_view name) { return name.substr(0, name.find(':')); };
-  return plain(architecture) == plain(device);
+  // "gfx90a:xnack+" is not for "gfx90a:sramecc+:xnack-", and "gfx90a" is for both.
+  const std::set<std::string_view> named = PartsOf(architecture), had = PartsOf(device);
+  return std::includes(had.begin(), had.end(), named.begin(), named.end());
 }
 
 }  // namespace assay

@@ -66,7 +66,7 @@ class RunnerKernel final : public Kernel {
         implementation_(std::move(implementation)),
         until_(until),
         gaps_(Gaps(*description_)),
-        slowest_(slowest) {}
+        fair_first_(std::max(kFairSeconds, kFairLaunches * slowest)) {}
 
   absl::Status Bring(std::span<const TensorView> inputs, const TensorView& output) override {
     // No thread of the kernel's sees the operands before the launch, and its clock, begin.
@@ -81,7 +81,7 @@ class RunnerKernel final : public Kernel {
 
   absl::Status Launch(std::span<const TensorView>, const TensorView&) override {
     const double begin = RunnerDeadline::Now();
-    const double fair = slowest_ > 0 ? kFairLaunches * slowest_ : kFairSeconds;
+    const double fair = slowest_ > 0 ? kFairLaunches * slowest_ : fair_first_;
     const absl::StatusOr<int> status = until_.Ask(*process_, RunnerTask::kLaunch, fair);
     if (!status.ok()) return status.status();
     slowest_ = std::max(slowest_, RunnerDeadline::Now() - begin);
@@ -197,7 +197,8 @@ class RunnerKernel final : public Kernel {
   const std::string implementation_;
   const RunnerDeadline until_;
   const std::vector<Stretch> gaps_;
-  double slowest_;  // launch so far [s]; 0: there was none
+  const double fair_first_;  // what the first launch should have [s]
+  double slowest_ = 0;       // launch so far [s]
   std::mt19937_64 secret_{std::random_device{}()};
   std::vector<std::string> libraries_;
   bool first_fetch_ = true;

@@ -70,7 +70,9 @@ struct Calls<kKernel, void (*)(Arguments...)> {
   template <std::size_t... kIndices>
   ASSAY_SIMT_UNCHECKED static void CallWith([[maybe_unused]] const Value* values,
                                             std::index_sequence<kIndices...>) {
-    kKernel(ArgumentOf<std::remove_cv_t<Arguments>>(values[kIndices])...);
+    auto kernel = kKernel;
+    asm("" : "+r"(kernel));  // not inlined here, where nothing is followed
+    kernel(ArgumentOf<std::remove_cv_t<Arguments>>(values[kIndices])...);
   }
 };
 

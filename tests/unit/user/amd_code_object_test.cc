@@ -37,8 +37,10 @@ TEST(AmdCodeObject, TellsItsDeviceAndItsKernelsWithTheirParameters) {
   EXPECT_EQ(code.kernels[0].symbol, "_Z4gemmPKfPfi");
   EXPECT_THAT(code.kernels[0].parameter_bytes, ElementsAre(8, 8, 4)) << "without the runtime's";
   EXPECT_THAT(code.kernels[1].parameter_bytes, IsEmpty());
-  EXPECT_TRUE(IsFor(code.architecture, "gfx90a:sramecc+:xnack-"));
-  EXPECT_FALSE(IsFor(code.architecture, "gfx90"));
+  EXPECT_TRUE(IsFor(code.architecture, "gfx90a:sramecc+:xnack+"));
+  EXPECT_FALSE(IsFor(code.architecture, "gfx90a:sramecc+:xnack-"));
+  EXPECT_TRUE(IsFor("gfx90a", "gfx90a:sramecc+:xnack-"));
+  EXPECT_TRUE(IsFor("gfx90a:xnack-", "gfx90a:sramecc+:xnack-"));
   EXPECT_FALSE(IsFor("gfx90a", "gfx942:sramecc+"));
 }
 
@@ -52,6 +54,7 @@ TEST(AmdCodeObject, ABundleHasOneForEachKindOfDevice) {
   EXPECT_EQ(found->at(1).image, second);
   EXPECT_EQ(found->at(1).architecture, "gfx942");
   EXPECT_THAT(Refusal(AmdBundle({})), HasSubstr("its bundle has none"));
+  EXPECT_THAT(Refusal("CCOB\x02"), HasSubstr("--no-offload-compress"));
   for (std::size_t n = 0; n < bundle.size(); ++n) Refusal(bundle.substr(0, n));
 }
 
@@ -66,6 +69,10 @@ TEST(AmdCodeObject, WhatIsCutOffOrMalformedIsNone) {
   EXPECT_THAT(Refusal(AmdCode("gfx90a", "a\nb", {})), HasSubstr("malformed"));
   EXPECT_THAT(Refusal(AmdElf(PackMap({}))), HasSubstr("does not say for which device"));
   EXPECT_THAT(Refusal(AmdElf(PackArray({}))), HasSubstr("malformed"));
+  // Twice the same, which could be without end.
+  const std::string kernels = PackArray({PackedKernel("f", {8})});
+  EXPECT_THAT(Refusal(AmdElf(PackMap({{"amdhsa.kernels", kernels}, {"amdhsa.kernels", kernels}}))),
+              HasSubstr("malformed"));
   // More kernels than there are bytes.
   EXPECT_THAT(Refusal(AmdElf(PackMap({{"amdhsa.kernels", "\xdd\xff\xff\xff\xff"}}))),
               HasSubstr("malformed"));

@@ -96,9 +96,13 @@ inline std::string AmdBundle(const std::vector<std::pair<std::string, std::strin
   };
   std::uint64_t at = 24 + 8;
   for (const auto& [name, code] : all) at += 24 + name.size();
-  std::string head = "__CLANG_OFFLOAD_BUNDLE__" + word(all.size()), codes;
+  std::string head = "__CLANG_OFFLOAD_BUNDLE__", codes;
+  head += word(all.size());
   for (const auto& [name, code] : all) {
-    head += word(at + codes.size()) + word(code.size()) + word(name.size()) + name;
+    for (const std::uint64_t number : {at + codes.size(), code.size(), name.size()}) {
+      head += word(number);
+    }
+    head += name;
     codes += code;
   }
   return head + codes;
