@@ -26,7 +26,6 @@ constexpr Word kNumbers[] = {
     {"double", {ParameterKind::kReal, ASSAY_F64}},
     {"float", {ParameterKind::kReal, ASSAY_F32}},
     {"__half", {ParameterKind::kReal, ASSAY_F16}},
-    {"_Float16", {ParameterKind::kReal, ASSAY_F16}},
     {"__nv_bfloat16", {ParameterKind::kReal, ASSAY_BF16}},
     {"hip_bfloat16", {ParameterKind::kReal, ASSAY_BF16}},
     {"__hip_bfloat16", {ParameterKind::kReal, ASSAY_BF16}},
@@ -49,7 +48,7 @@ constexpr Word kNumbers[] = {
 unsigned FormatOf(std::string_view pointee) {
   if (pointee == "double") return ASSAY_F64;
   if (pointee == "float") return ASSAY_F32;
-  if (pointee == "__half" || pointee == "_Float16") return ASSAY_F16;
+  if (pointee == "__half") return ASSAY_F16;
   if (pointee == "__nv_bfloat16") return ASSAY_BF16;
   if (pointee == "hip_bfloat16" || pointee == "__hip_bfloat16") return ASSAY_BF16;
   if (pointee == "signed char") return ASSAY_I8;

@@ -66,8 +66,9 @@ bool MessagePack::Skip() {
       left += *values;
     } else if (!Text() && !Number()) {
       const unsigned first = First();
-      std::optional<std::uint64_t> size;                                // behind the first byte
-      if (first >= 0xe0 || (first >= 0xc0 && first <= 0xc3)) size = 0;  // -32 … -1, nil, bool
+      std::optional<std::uint64_t> size;  // behind the first byte
+      if (first >= 0xe0 || first == 0xc0 || first == 0xc2 || first == 0xc3)
+        size = 0;  // -32 … -1, nil, bool
       if (first == 0xca || first == 0xd2) size = 4;
       if (first == 0xcb || first == 0xd3) size = 8;
       if (first == 0xd0 || first == 0xd1) size = first - 0xcf;
