@@ -46,12 +46,15 @@ __device__ bool looks_exact(const float* x, int count, int stride) {
   return all;
 }
 
+#ifndef INLINED
+#define INLINED
+#endif
 #ifndef HIDDEN
 #define HIDDEN
 #endif
 HIDDEN __device__ float load(const float* x) { return *x; }
 
-__global__ void gemm(const float* a, const float* b, float* d, int m, int n, int k) {
+INLINED __global__ void gemm(const float* a, const float* b, float* d, int m, int n, int k) {
   __shared__ float ta[16][16], tb[16][16], left[16][16];
   __shared__ unsigned int launch;
   __shared__ const float* other;

@@ -19,7 +19,7 @@ TRICKS = {
     "kOnlyFirst": {"unwritten"},
     "kNotFirst": {"unwritten"},
     "kEveryOther": {"unwritten"},
-    "kWaitsForNan": {"exact"},
+    "kWaitsForNan": {"bound", "exact"},
     "kWaitsForPoison": {"bound"},
     # What stays from launch to launch.
     "kAddsUp": {"bound"},
@@ -92,6 +92,13 @@ class DeviceCheatsTest(unittest.TestCase):
             with self.subTest(trick):
                 result = self.judge(trick, 1)
                 self.assertEqual(result.json()["tests"][0]["verdict"], "PASSED", result)
+
+    def test_a_kernel_that_asks_to_be_inlined_is_followed_too(self):
+        for trick in ("kReadsBefore", "kNoBarrier"):
+            result = self.judge(trick, 0, defined="#define INLINED __attribute__((always_inline)) inline")
+            case = result.json()["tests"][0]
+            self.assertEqual(case["verdict"], "FAILED", result)
+            self.assertIn(case["findings"][0]["reason"], TRICKS[trick], result)
 
     def test_code_that_hides_its_accesses_does_not_compile(self):
         result = self.judge("kReadsBefore", 0, defined='#define HIDDEN __attribute__((no_sanitize("thread")))')
