@@ -79,6 +79,7 @@ absl::StatusOr<std::vector<DeviceCode>> CodesIn(v1::KernelForm form, std::string
   if (!codes.ok()) return codes.status();
   for (const AmdCodeObject& code : *codes) {
     std::vector<std::string> kernels;
+    kernels.reserve(code.kernels.size());
     for (const AmdKernel& kernel : code.kernels) kernels.push_back(kernel.symbol);
     found.push_back({code.architecture, code.image, std::move(kernels)});
   }
@@ -137,6 +138,7 @@ absl::Status UserKernels::WriteDevicePrograms(const KernelUpload& upload,
   }
   if (written) return absl::OkStatus();
   std::vector<std::string> found;
+  found.reserve(codes->size());
   for (const DeviceCode& code : *codes) found.push_back(code.architecture);
   return absl::FailedPreconditionError(ShownText(
       Cat(kernel.file_name(), " is for ", Join(found, ", "), ", and the HIP devices here are ",

@@ -162,8 +162,9 @@ absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes
   std::vector<AmdCodeObject> found;
   const auto take = [&](std::string_view part) {
     absl::StatusOr<AmdCodeObject> code = CodeObject(part);
-    if (code.ok()) found.push_back(*std::move(code));
-    return code.status();
+    if (!code.ok()) return code.status();
+    found.push_back(*std::move(code));
+    return absl::OkStatus();
   };
   if (bytes.starts_with("CCOB")) {
     return absl::InvalidArgumentError(
