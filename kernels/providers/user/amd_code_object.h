@@ -32,8 +32,8 @@ struct AmdCodeObject {
 // what the bytes are instead.
 absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes);
 
-// Whether a device, "gfx90a:sramecc+:xnack-", takes code for `architecture`: it has the features that
-// the code names.
+// Whether a device, "gfx90a:sramecc+:xnack-", takes code for `architecture`: it has the features
+// that the code names.
 bool IsFor(std::string_view architecture, std::string_view device);
 
 }  // namespace assay
