@@ -160,10 +160,10 @@ absl::StatusOr<v1::Job> JobQueue::CreateElsewhere(const v1::ExternalJob& job,
   std::vector<FieldError> errors;
   const v1::JobSpec spec = SpecElsewhere(job, errors);
   if (!errors.empty()) return BadRequestError(errors);
-  return CreateFor(std::move(caller), spec, "", admit);
+  return CreateFor(caller, spec, "", admit);
 }
 
-absl::StatusOr<v1::Job> JobQueue::CreateFor(std::shared_ptr<CallerLink> caller,
+absl::StatusOr<v1::Job> JobQueue::CreateFor(const std::shared_ptr<CallerLink>& caller,
                                             const v1::JobSpec& spec, std::string_view request_id,
                                             const AdmitJob& admit) {
   if (draining_) {
@@ -181,7 +181,7 @@ absl::StatusOr<v1::Job> JobQueue::CreateFor(std::shared_ptr<CallerLink> caller,
              .request_id = std::string(request_id)};
   if (absl::Status s = baselines_.Admit(plan->devices, job.job); !s.ok()) return s;
   job.plans = std::move(plan->devices);
-  return StoreNew(job, std::move(caller), spec, admit);
+  return StoreNew(job, caller, spec, admit);
 }
 
 // A new job's place in the order of acceptance; RESOURCE_EXHAUSTED if too many jobs wait.

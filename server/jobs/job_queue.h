@@ -69,8 +69,9 @@ class JobQueue final : public JobManager {
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
   // `caller` may be null.
-  absl::StatusOr<v1::Job> CreateFor(std::shared_ptr<CallerLink> caller, const v1::JobSpec& spec,
-                                    std::string_view request_id, const AdmitJob& admit);
+  absl::StatusOr<v1::Job> CreateFor(const std::shared_ptr<CallerLink>& caller,
+                                    const v1::JobSpec& spec, std::string_view request_id,
+                                    const AdmitJob& admit);
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                    const v1::JobSpec& spec, const AdmitJob& admit);
   // Null if a job of that name is active.

@@ -138,7 +138,7 @@ absl::Status ExternalStream::MakeJob(const v1::ExternalJob& asked) {
   absl::StatusOr<std::unique_ptr<JobWatch>> watch = options_.jobs->Watch(job->name(), 0, [weak] {
     if (const auto stream = weak.lock()) stream->AskPump();
   });
-  const absl::Status watched = watch.status();
+  absl::Status watched = watch.status();
   if (watched.ok()) {
     watch_ = *std::move(watch);
     Offer(&accepted);  // the first message: there is room
