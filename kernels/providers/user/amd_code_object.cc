@@ -115,8 +115,8 @@ absl::StatusOr<AmdCodeObject> CodeObject(std::string_view bytes) {
   }
   if (!file.IsWhole(*header)) return NoCodeObject("it is truncated");
   AmdCodeObject code{.architecture = {}, .image = bytes, .kernels = {}};
-  std::uint64_t notes =
-      0;  // [bytes]; sections that overlap would cost more time than the file is worth
+  // Sections that overlap would cost more time than the file is worth.
+  std::uint64_t notes = 0;  // [bytes]
   for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
     const auto section = file.Section(*header, i);
     if (!section || section->sh_type != SHT_NOTE) continue;
