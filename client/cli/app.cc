@@ -146,18 +146,8 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error,
   return error.what();
 }
 
-}  // namespace
-
-int RunCommandLine(const std::vector<std::string>& args, const Streams& streams) {
-  Context context{streams, {}, {}};
-  CLI::App app("Validates and benchmarks compute kernels on the devices of a fleet.", "assay");
-  app.allow_extras();  // told below, with what is near
-  app.set_version_flag("--version", "assay " ASSAY_VERSION);
-  app.require_subcommand(0, 1);
-  app.fallthrough();
-  // Those that are added below take it over.
-  app.formatter(std::make_shared<HelpFormat>(streams.width));
-  AddGlobalOptions(app, context.globals);
+// In the order of the help text.
+void AddCommands(CLI::App& app, Context& context) {
   AddRunCommands(app, context);
   AddSelftestCommand(app, context);
   AddQualifyCommand(app, context);
@@ -169,17 +159,32 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   AddFleetCommand(app, context);
   AddInventoryCommands(app, context);
   AddAdminCommand(app, context);
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<std::string>& args, const Streams& streams) {
+  for (const std::string& argument : args) {
+    if (IsUtf8(argument)) continue;
+    streams.err << "assay: \"" << absl::CHexEscape(argument) << "\" is not UTF-8\n" << std::flush;
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  Context context{streams, {}, {}};
+  CLI::App app("Validates and benchmarks compute kernels on the devices of a fleet.", "assay");
+  app.allow_extras();  // told below, with what is near
+  app.set_version_flag("--version", "assay " ASSAY_VERSION);
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  // Those that are added below take it over.
+  app.formatter(std::make_shared<HelpFormat>(streams.width));
+  AddGlobalOptions(app, context.globals);
+  AddCommands(app, context);
   app.footer(
       "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request,\n"
       "3 the daemon cannot be reached, or it refused, 4 ended without a verdict.");
   for (CLI::App* sub : app.get_subcommands({})) {
     sub->fallthrough();
     for (CLI::App* inner : sub->get_subcommands({})) inner->fallthrough();
-  }
-  for (const std::string& argument : args) {
-    if (IsUtf8(argument)) continue;
-    streams.err << "assay: \"" << absl::CHexEscape(argument) << "\" is not UTF-8\n" << std::flush;
-    return static_cast<int>(ExitCode::kUsage);
   }
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {

@@ -262,6 +262,60 @@ Tiles TilesOf(const SampledProducts& products) {
   return tiles;
 }
 
+// The work: each tile of elements, in segments of the terms, with the sums of each piece.
+struct Pieces {
+  std::vector<NarrowingTask> tasks;
+  std::vector<const Tile*> tile_of;
+  std::vector<NarrowingSums> sums;
+};
+
+Pieces CutInPieces(const SampledProducts& products, const Tiles& tiles, const Measures& left,
+                   const Measures& right, const NarrowingErrors& errors) {
+  // Their number does not depend on the cores, and so the sums do not.
+  const std::int64_t segments =
+      std::clamp<std::int64_t>(products.terms / kLeastSegment, 1, kMostSegments);
+  Pieces pieces;
+  for (const auto& [place, tile] : tiles) {
+    NarrowingTask task;
+    task.narrowings = errors.narrowings;
+    task.elements = tile.elements;
+    task.terms = products.terms;
+    const std::int64_t first[2] = {place.first * kTileSide, place.second * kTileSide};
+    const SampledProducts::Side* sides[2] = {&products.left, &products.right};
+    const Measures* measures[2] = {&left, &right};
+    for (int side = 0; side < 2; ++side) {
+      task.values[side] = sides[side]->vector(first[side], products.terms);
+      task.vectors[side] = std::min(kTileSide, products.vectors(*sides[side]) - first[side]);
+      task.scales[side] = measures[side]->scale.data() + first[side];
+    }
+    for (std::int64_t s = 0; s < segments; ++s) {
+      task.begin = products.terms * s / segments;
+      task.end = products.terms * (s + 1) / segments;
+      pieces.tasks.push_back(task);
+      pieces.tile_of.push_back(&tile);
+      const std::vector<double> zeros(errors.narrowings.size() * tile.at.size(), 0.0);
+      pieces.sums.push_back({zeros, zeros, {}});
+      if (!errors.low.empty()) pieces.sums.back().low.assign(tile.at.size(), 0.0);
+    }
+  }
+  return pieces;
+}
+
+// Adds the sums of every piece, in their order.
+void AddPieces(const Pieces& pieces, std::size_t size, NarrowingErrors& errors) {
+  for (std::size_t t = 0; t < pieces.tasks.size(); ++t) {
+    const std::vector<std::size_t>& at = pieces.tile_of[t]->at;
+    const NarrowingSums& sums = pieces.sums[t];
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      for (std::size_t n = 0; n < errors.narrowings.size(); ++n) {
+        errors.left[n * size + at[i]] += sums.left[n * at.size() + i];
+        errors.right[n * size + at[i]] += sums.right[n * at.size() + i];
+      }
+      if (!errors.low.empty()) errors.low[at[i]] += sums.low[i];
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<NarrowingInfo> NarrowingsOf(DType format) {
@@ -288,52 +342,15 @@ NarrowingErrors ComputeNarrowingErrors(const SampledProducts& products) {
   const Measures left = MeasureVectors(products, products.left);
   const Measures right = MeasureVectors(products, products.right);
   const Tiles tiles = TilesOf(products);
-  // Their number does not depend on the cores, and so the sums do not.
-  const std::int64_t segments =
-      std::clamp<std::int64_t>(products.terms / kLeastSegment, 1, kMostSegments);
-  std::vector<NarrowingTask> tasks;
-  std::vector<const Tile*> tile_of;
-  std::vector<NarrowingSums> sums;
-  for (const auto& [place, tile] : tiles) {
-    NarrowingTask task;
-    task.narrowings = errors.narrowings;
-    task.elements = tile.elements;
-    task.terms = products.terms;
-    const std::int64_t first[2] = {place.first * kTileSide, place.second * kTileSide};
-    const SampledProducts::Side* sides[2] = {&products.left, &products.right};
-    const Measures* measures[2] = {&left, &right};
-    for (int side = 0; side < 2; ++side) {
-      task.values[side] = sides[side]->vector(first[side], products.terms);
-      task.vectors[side] = std::min(kTileSide, products.vectors(*sides[side]) - first[side]);
-      task.scales[side] = measures[side]->scale.data() + first[side];
-    }
-    for (std::int64_t s = 0; s < segments; ++s) {
-      task.begin = products.terms * s / segments;
-      task.end = products.terms * (s + 1) / segments;
-      tasks.push_back(task);
-      tile_of.push_back(&tile);
-      const std::vector<double> zeros(narrowings * tile.at.size(), 0.0);
-      sums.push_back({zeros, zeros, {}});
-      if (!errors.low.empty()) sums.back().low.assign(tile.at.size(), 0.0);
-    }
-  }
-  ParallelForDynamic(static_cast<std::int64_t>(tasks.size()), 1,
+  Pieces pieces = CutInPieces(products, tiles, left, right, errors);
+  ParallelForDynamic(static_cast<std::int64_t>(pieces.tasks.size()), 1,
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t t = begin; t < end; ++t) {
                          const std::size_t i = static_cast<std::size_t>(t);
-                         HWY_DYNAMIC_DISPATCH(AddSegment)(tasks[i], &sums[i]);
+                         HWY_DYNAMIC_DISPATCH(AddSegment)(pieces.tasks[i], &pieces.sums[i]);
                        }
                      });
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    const std::vector<std::size_t>& at = tile_of[t]->at;
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      for (std::size_t n = 0; n < narrowings; ++n) {
-        errors.left[n * size + at[i]] += sums[t].left[n * at.size() + i];
-        errors.right[n * size + at[i]] += sums[t].right[n * at.size() + i];
-      }
-      if (!errors.low.empty()) errors.low[at[i]] += sums[t].low[i];
-    }
-  }
+  AddPieces(pieces, size, errors);
   for (std::size_t i = 0; i < size; ++i) {
     const SampledProducts::Element& e = products.elements[i];
     const std::size_t a = static_cast<std::size_t>(e.left), b = static_cast<std::size_t>(e.right);

@@ -14,13 +14,15 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "kernels/ops/case.h"
 #include "kernels/ops/plan.h"
 
 namespace assay {
 
-struct Case;
 class Op;
 
 struct WrongElement {
@@ -78,6 +80,17 @@ class AlteredInputs final : public HostInputs {
 // read by `read` (nullptr: as they are).
 Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read,
                     std::string reads_as, std::string next_step);
+
+// The same for a case whose problem is what `change` makes of the case's own:
+// AlteredProblem<GemmProblem>(scene, [](GemmProblem& g) { g.beta = 0; }, …).
+template <typename Problem, typename Change>
+Suspect AlteredProblem(const Scene& scene, Change change, std::string reads_as,
+                       std::string next_step, AlteredInputs::Reader read = nullptr) {
+  Case altered = scene.c;
+  change(std::get<Problem>(altered.problem));
+  return AlteredCase(scene, std::move(altered), std::move(read), std::move(reads_as),
+                     std::move(next_step));
+}
 
 // The suspect that every element is what `simulate` gives, rounded to the output's format.
 Suspect Simulated(const Scene& scene, std::function<double(std::int64_t index)> simulate,

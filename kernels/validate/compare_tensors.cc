@@ -265,34 +265,8 @@ class Comparing final : public TensorComparison {
     evidence.received = true;
     const DeviceInputs host(device_, inputs_);
     if (computed) {
-      clock_.Enter(Phase::kRecheck);
-      absl::StatusOr<Recheck> recheck =
-          RecheckOnHost(case_, *op_, plan(), device_, output_, reference_.value,
-                        reference_.allowance, host, *outcome_.compare, /*flushes=*/false);
-      if (!recheck.ok()) return recheck.status();
-      evidence.rechecked = recheck->elements;
-      evidence.unbounded = recheck->unbounded;
-      evidence.unproven = recheck->unproven;
-      evidence.recheck_fault = recheck->fault;
-      if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
-      const absl::StatusOr<bool> biased =
-          RightOutputIsBiased(device_, Request(output_, gating_), *outcome_.compare);
-      if (!biased.ok()) return biased.status();
-      evidence.right_is_biased = *biased;
-    }
-    const CompareResult& compared = *outcome_.compare;
-    if (computed && (compared.beyond_proven > 0 || compared.class_mismatches > 0)) {
-      const absl::StatusOr<ReceivedOperands> received =
-          WeighOperands(case_, *op_, plan(), device_, inputs_, output_, host, compared);
-      if (!received.ok()) return received.status();
-      outcome_.plan->largest_intermediate = received->largest_intermediate;
-      outcome_.plan->overflow_allowance = received->overflow_allowance;
-      evidence.flushing_explains = received->flushing_explains;
-      evidence.undecided = received->undecided;
-      absl::StatusOr<std::optional<Unexplained>> unexplained =
-          CountUnexplained(case_, plan(), device_, Request(output_, gating_), compared);
-      if (!unexplained.ok()) return unexplained.status();
-      evidence.unexplained = *unexplained;
+      if (absl::Status s = TakeSecondOpinion(host, evidence); !s.ok()) return s;
+      if (absl::Status s = WeighErrors(host, evidence); !s.ok()) return s;
     }
     Judgement judgement = Judge(case_, plan(), evidence);
     if (computed && judgement.verdict == Verdict::kFailed &&
@@ -306,7 +280,8 @@ class Comparing final : public TensorComparison {
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
     const bool bits = case_.criterion == Criterion::kBitwise;
-    if (outcome_.verdict == Verdict::kPassed && !bits && compared.nan_count == compared.count) {
+    if (outcome_.verdict == Verdict::kPassed && !bits &&
+        outcome_.compare->nan_count == outcome_.compare->count) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           "every element of both is NaN: no number was compared (--criterion bitwise holds their "
           "bits against each other)");
@@ -318,6 +293,43 @@ class Comparing final : public TensorComparison {
       outcome_.rtol = gating_.rtol;
     }
     return computed && c_.expected ? JudgeExpected() : absl::OkStatus();
+  }
+
+  // The host's second opinion, and what the errors of all elements together tell.
+  absl::Status TakeSecondOpinion(const DeviceInputs& host, Evidence& evidence) {
+    clock_.Enter(Phase::kRecheck);
+    absl::StatusOr<Recheck> recheck =
+        RecheckOnHost(case_, *op_, plan(), device_, output_, reference_.value, reference_.allowance,
+                      host, *outcome_.compare, /*flushes=*/false);
+    if (!recheck.ok()) return recheck.status();
+    evidence.rechecked = recheck->elements;
+    evidence.unbounded = recheck->unbounded;
+    evidence.unproven = recheck->unproven;
+    evidence.recheck_fault = recheck->fault;
+    if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
+    const absl::StatusOr<bool> biased =
+        RightOutputIsBiased(device_, Request(output_, gating_), *outcome_.compare);
+    if (!biased.ok()) return biased.status();
+    evidence.right_is_biased = *biased;
+    return absl::OkStatus();
+  }
+
+  // Elements beyond their bound: whether what is known of the received operands explains them.
+  absl::Status WeighErrors(const DeviceInputs& host, Evidence& evidence) {
+    const CompareResult& compared = *outcome_.compare;
+    if (compared.beyond_proven == 0 && compared.class_mismatches == 0) return absl::OkStatus();
+    const absl::StatusOr<ReceivedOperands> received =
+        WeighOperands(case_, *op_, plan(), device_, inputs_, output_, host, compared);
+    if (!received.ok()) return received.status();
+    outcome_.plan->largest_intermediate = received->largest_intermediate;
+    outcome_.plan->overflow_allowance = received->overflow_allowance;
+    evidence.flushing_explains = received->flushing_explains;
+    evidence.undecided = received->undecided;
+    absl::StatusOr<std::optional<Unexplained>> unexplained =
+        CountUnexplained(case_, plan(), device_, Request(output_, gating_), compared);
+    if (!unexplained.ok()) return unexplained.status();
+    evidence.unexplained = *unexplained;
+    return absl::OkStatus();
   }
 
   absl::Status TellPrecision(Evidence& evidence) {

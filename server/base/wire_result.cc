@@ -176,6 +176,22 @@ std::string Hex128(const std::uint64_t (&words)[2]) {
   return absl::StrFormat("%016x%016x", words[0], words[1]);
 }
 
+void ToFinding(const Finding& from, v1::Finding& to) {
+  to = MakeFinding(static_cast<v1::Reason>(from.reason), from.message);
+  to.set_blame(static_cast<v1::Blame>(from.blame));
+  to.set_subject(from.subject);
+  to.set_headline(from.message.substr(0, from.headline));
+  if (from.failure) ToFailure(*from.failure, to);
+}
+
+void ToProvenance(const Provenance& from, const Operand& output, v1::Provenance* to) {
+  to->set_kind(std::string(from.kind));
+  to->set_origin(std::string(from.origin));
+  to->set_expected(from.expected);
+  to->set_count(from.count);
+  if (from.first >= 0) Coordinates(from.first, output.dims, to->mutable_first_index());
+}
+
 }  // namespace
 
 v1::CaseResult ToResult(const Case& asked, const CaseOutcome& outcome, std::string_view device) {
@@ -190,14 +206,7 @@ v1::CaseResult ToResult(const Case& asked, const CaseOutcome& outcome, std::stri
       c.criterion == Criterion::kUnspecified ? Criterion::kBound : c.criterion));
   result.set_implementation(outcome.implementation);
   result.set_repro(ReproLine(c, device));
-  for (const Finding& f : outcome.findings) {
-    v1::Finding& finding = *result.add_findings();
-    finding = MakeFinding(static_cast<v1::Reason>(f.reason), f.message);
-    finding.set_blame(static_cast<v1::Blame>(f.blame));
-    finding.set_subject(f.subject);
-    finding.set_headline(f.message.substr(0, f.headline));
-    if (f.failure) ToFailure(*f.failure, finding);
-  }
+  for (const Finding& f : outcome.findings) ToFinding(f, *result.add_findings());
   if (c.pattern.empty() && outcome.plan && !outcome.plan->inputs.empty()) {
     // The op's own pattern, which all its data operands share.
     result.mutable_spec()->set_pattern(ToString(outcome.plan->inputs[0].pattern));
@@ -211,14 +220,7 @@ v1::CaseResult ToResult(const Case& asked, const CaseOutcome& outcome, std::stri
     result.mutable_digests()->set_raw(Hex128(outcome.compare->digest_raw));
     result.mutable_digests()->set_canonical(Hex128(outcome.compare->digest_canonical));
     for (const Provenance& p : outcome.provenance) {
-      v1::Provenance* provenance = result.add_provenance();
-      provenance->set_kind(std::string(p.kind));
-      provenance->set_origin(std::string(p.origin));
-      provenance->set_expected(p.expected);
-      provenance->set_count(p.count);
-      if (p.first >= 0) {
-        Coordinates(p.first, outcome.plan->output.dims, provenance->mutable_first_index());
-      }
+      ToProvenance(p, outcome.plan->output, result.add_provenance());
     }
   }
   if (outcome.plan) {

@@ -163,6 +163,16 @@ std::string FullName(const std::string& architecture) {
   return "--gpu-architecture=" + architecture + (own ? "a" : "");
 }
 
+std::vector<std::string> FlagsOf(const Nvrtc& nvrtc, const Options& options) {
+  std::vector<std::string> flags = {FullName(options.architecture), "--std=c++20",
+                                    "--generate-line-info", "-DASSAY_KERNEL"};
+  std::vector<std::string> folders = options.includes;
+  for (std::string& folder : ToolkitHeaders(nvrtc)) folders.push_back(std::move(folder));
+  flags.reserve(flags.size() + folders.size());
+  for (const std::string& folder : folders) flags.push_back("--include-path=" + folder);
+  return flags;
+}
+
 int Compile(const Nvrtc& nvrtc, const Options& options) {
   std::ifstream file(options.source, std::ios::binary);
   std::string source((std::istreambuf_iterator<char>(file)), {});
@@ -184,11 +194,7 @@ int Compile(const Nvrtc& nvrtc, const Options& options) {
   const bool can = result == NVRTC_SUCCESS;
   if (result == NVRTC_SUCCESS) result = nvrtc.add_name(program, options.entry.c_str());
   if (result == NVRTC_SUCCESS) result = nvrtc.add_name(program, signature.c_str());
-  std::vector<std::string> flags = {FullName(options.architecture), "--std=c++20",
-                                    "--generate-line-info", "-DASSAY_KERNEL"};
-  std::vector<std::string> folders = options.includes;
-  for (std::string& folder : ToolkitHeaders(nvrtc)) folders.push_back(std::move(folder));
-  for (const std::string& folder : folders) flags.push_back("--include-path=" + folder);
+  const std::vector<std::string> flags = FlagsOf(nvrtc, options);
   std::vector<const char*> pointers;
   pointers.reserve(flags.size());
   for (const std::string& flag : flags) pointers.push_back(flag.c_str());

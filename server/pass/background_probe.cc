@@ -68,6 +68,63 @@ v1::CaseSpec BackgroundProbe::SpecOf(const Subject& subject) const {
   return spec;
 }
 
+v1::CaseResult BackgroundProbe::Execute(const Subject& subject, const CancelToken& cancel) {
+  const absl::Time start = EvenTime();
+  const bool held = device_.Describe().leased_bytes() > 0;
+  held_since_ = held ? std::min(held_since_, start) : absl::InfiniteFuture();
+  const bool idle =
+      options_.idle_release > absl::ZeroDuration() && start - held_since_ >= options_.idle_release;
+  v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, cancel);
+  if (cancel.cancelled() && result.verdict() == v1::VERDICT_SKIPPED) return result;
+  if (!held || idle) {
+    (void)device_.GiveBack();  // a job that came meanwhile holds it, and may
+    held_since_ = absl::InfiniteFuture();
+  }
+  return result;
+}
+
+void BackgroundProbe::Judge(Subject& subject, v1::CaseResult& result) {
+  const std::string& digest = result.digests().canonical();
+  const auto before = subject.digests.find(subject.size);
+  if (before == subject.digests.end()) {
+    // What is held against is what the reference agreed with.
+    if (result.verdict() == v1::VERDICT_PASSED) subject.digests[subject.size] = digest;
+  } else if (!digest.empty() && before->second != digest) {
+    result.set_verdict(v1::VERDICT_FAILED);
+    *result.add_findings() = MakeFinding(
+        v1::REASON_DIGEST, Cat("the digest is ", digest, ", and was ", before->second, " before"));
+  }
+  if (result.verdict() != v1::VERDICT_PASSED) {
+    Log(LogLevel::kError, "probe.failed",
+        {{"device", device_.device_id()},
+         {"case", result.name()},
+         {"verdict", v1::Verdict_Name(result.verdict())},
+         {"reason", result.findings_size() > 0 ? result.findings(0).message() : ""},
+         {"repro", result.repro()}});
+  }
+  if (metrics_ != nullptr) metrics_->CaseFinished(result);
+}
+
+void BackgroundProbe::Pace(Subject& subject, const std::string& name, absl::Duration ran) const {
+  if (ran <= options_.share) {
+    subject.strikes = 0;
+    if (kRoom * ran < options_.share && subject.size + 1 < std::size(kSizes)) ++subject.size;
+    return;
+  }
+  if (subject.size > 0) {
+    --subject.size;
+    return;
+  }
+  // A first run, or one beside other work, takes longer than the next.
+  subject.too_slow = ++subject.strikes == kMostStrikes;
+  if (!subject.too_slow) return;
+  Log(LogLevel::kWarn, "probe.left_out",
+      {{"device", device_.device_id()},
+       {"case", name},
+       {"reason", Cat("it took longer than ", absl::FormatDuration(options_.share), " ",
+                      kMostStrikes, " times in a row")}});
+}
+
 bool BackgroundProbe::Run(const CancelToken& cancel) {
   if (subjects_.empty()) FindSubjects();
   if (options_.in_use && options_.in_use(device_.device_id())) return false;
@@ -77,60 +134,18 @@ bool BackgroundProbe::Run(const CancelToken& cancel) {
     next_ = (next_ + 1) % subjects_.size();
     if (subject.too_slow) continue;
     const absl::Time start = EvenTime();
-    const bool held = device_.Describe().leased_bytes() > 0;
-    held_since_ = held ? std::min(held_since_, start) : absl::InfiniteFuture();
-    const bool idle = options_.idle_release > absl::ZeroDuration() &&
-                      start - held_since_ >= options_.idle_release;
-    v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, cancel);
+    v1::CaseResult result = Execute(subject, cancel);
     const absl::Duration took = EvenTime() - start;
     if (cancel.cancelled() && result.verdict() == v1::VERDICT_SKIPPED) return false;
-    if (!held || idle) {
-      (void)device_.GiveBack();  // a job that came meanwhile holds it, and may
-      held_since_ = absl::InfiniteFuture();
-    }
     if (result.verdict() == v1::VERDICT_UNSUPPORTED) {
       subject.too_slow = true;
       continue;
     }
-    const std::string& digest = result.digests().canonical();
-    const auto before = subject.digests.find(subject.size);
-    if (before == subject.digests.end()) {
-      // What is held against is what the reference agreed with.
-      if (result.verdict() == v1::VERDICT_PASSED) subject.digests[subject.size] = digest;
-    } else if (!digest.empty() && before->second != digest) {
-      result.set_verdict(v1::VERDICT_FAILED);
-      *result.add_findings() =
-          MakeFinding(v1::REASON_DIGEST,
-                      Cat("the digest is ", digest, ", and was ", before->second, " before"));
-    }
-    if (result.verdict() != v1::VERDICT_PASSED) {
-      Log(LogLevel::kError, "probe.failed",
-          {{"device", device_.device_id()},
-           {"case", result.name()},
-           {"verdict", v1::Verdict_Name(result.verdict())},
-           {"reason", result.findings_size() > 0 ? result.findings(0).message() : ""},
-           {"repro", result.repro()}});
-    }
-    if (metrics_ != nullptr) metrics_->CaseFinished(result);
+    Judge(subject, result);
     // A worker that had to be started first took longer than its case.
     const std::int64_t own =
         google::protobuf::util::TimeUtil::DurationToNanoseconds(result.duration());
-    const absl::Duration ran = own > 0 ? absl::Nanoseconds(own) : took;
-    if (ran > options_.share) {
-      // A first run, or one beside other work, takes longer than the next.
-      subject.too_slow = subject.size == 0 && ++subject.strikes == kMostStrikes;
-      if (subject.too_slow) {
-        Log(LogLevel::kWarn, "probe.left_out",
-            {{"device", device_.device_id()},
-             {"case", result.name()},
-             {"reason", Cat("it took longer than ", absl::FormatDuration(options_.share), " ",
-                            kMostStrikes, " times in a row")}});
-      }
-      if (subject.size > 0) --subject.size;
-    } else if (kRoom * ran < options_.share && subject.size + 1 < std::size(kSizes)) {
-      ++subject.size;
-    }
-    if (ran <= options_.share) subject.strikes = 0;
+    Pace(subject, result.name(), own > 0 ? absl::Nanoseconds(own) : took);
     return true;
   }
   return false;

@@ -55,6 +55,12 @@ class BackgroundProbe {
   };
   void FindSubjects();
   v1::CaseSpec SpecOf(const Subject& subject) const;
+  // Runs the case and gives the device's memory back as the options say.
+  v1::CaseResult Execute(const Subject& subject, const CancelToken& cancel);
+  // Holds the digest against the one before, and tells what was found.
+  void Judge(Subject& subject, v1::CaseResult& result);
+  // Chooses the size of the subject's next probe after one that took `ran`.
+  void Pace(Subject& subject, const std::string& name, absl::Duration ran) const;
 
   CaseExecutor& device_;
   Metrics* const metrics_;

@@ -134,8 +134,9 @@ absl::StatusOr<OpenDevice> Open(const Options& options) {
   return OpenDevice{*backend, *std::move(device)};
 }
 
-int Main(int argc, char** argv) {
-  Options options;
+// Reads the command line. Returns the exit code if the process is to end at once: after --help, and
+// after a usage error.
+std::optional<int> ReadOptions(int argc, char** argv, Options& options) {
   CLI::App app("Runs kernels on one device for assayd. The process may be killed at any time.");
   app.add_option("--device", options.device, "the device (default cpu:0)");
   app.add_option("--arena-bytes", options.arena_bytes,
@@ -165,6 +166,12 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
+  return std::nullopt;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  if (const std::optional<int> code = ReadOptions(argc, argv, options)) return *code;
   // With --once, a profiler may be the parent.
   if (options.parent_pid != 0 && !TieToParent(options.parent_pid) && options.once.empty()) return 1;
   if (!options.list.empty()) return ListDevices(options.list);

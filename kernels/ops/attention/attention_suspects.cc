@@ -40,63 +40,44 @@ Suspect Masked(const Scene& scene, bool with_own, const Sees& sees, std::string 
                      std::move(next_step));
 }
 
-}  // namespace
+// The suspects of one case, in the order in which they are tried.
+class AttentionSuspectList {
+ public:
+  explicit AttentionSuspectList(const Scene& scene)
+      : scene_(scene), p_(std::get<AttentionProblem>(scene.c.problem)) {}
 
-std::vector<Suspect> AttentionSuspects(const Scene& scene) {
-  const auto& p = std::get<AttentionProblem>(scene.c.problem);
-  const std::int64_t keys = p.KvSeq();
-  const std::int64_t shift = keys - p.seq;  // causal: key <= query + shift
-  std::vector<Suspect> suspects;
-  const auto altered = [&](auto change, std::string reads_as, std::string next_step,
-                           AlteredInputs::Reader read = nullptr) {
-    Case c = scene.c;
-    change(std::get<AttentionProblem>(c.problem));
-    suspects.push_back(AlteredCase(scene, std::move(c), std::move(read), std::move(reads_as),
-                                   std::move(next_step)));
-  };
-  if (p.causal) {
-    const std::string comparison =
-        "look at the causal mask's comparison: query i sees key j where "
-        "j <= i + kv_seq - seq, the diagonal included";
-    suspects.push_back(Masked(
-        scene, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift + 1; },
-        "the causal mask lets one key too many through: off by one to the right", comparison));
-    suspects.push_back(Masked(
-        scene, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift - 1; },
-        "the causal mask hides the diagonal key: off by one to the left", comparison));
-    if (shift != 0) {
-      suspects.push_back(Masked(
-          scene, true, [=](std::int64_t i, std::int64_t j) { return j <= i; },
-          "the causal mask is aligned to the first query, not to the last", comparison));
+  void AddMasks() {
+    if (p_.causal) {
+      AddCausalMasks();
+    } else {
+      Altered([](AttentionProblem& a) { a.causal = true; },
+              "a causal mask is applied though none was asked for",
+              "look at what the kernel takes for its causal flag");
     }
-    altered([](AttentionProblem& a) { a.causal = false; }, "the causal mask is not applied",
-            "look at where the mask is applied: before the maximum is taken");
-  } else {
-    altered([](AttentionProblem& a) { a.causal = true; },
-            "a causal mask is applied though none was asked for",
-            "look at what the kernel takes for its causal flag");
-  }
-  if (p.masked()) {
-    altered([](AttentionProblem& a) { a.mask_density = 0; }, "the boolean mask is not applied",
+    if (!p_.masked()) return;
+    Altered([](AttentionProblem& a) { a.mask_density = 0; }, "the boolean mask is not applied",
             "look at where the mask is read: [seq, kv_seq], 1 keeps a key");
-    altered([](AttentionProblem&) {}, "the boolean mask is inverted: 1 is taken for hidden",
+    Altered([](AttentionProblem&) {}, "the boolean mask is inverted: 1 is taken for hidden",
             "1 keeps a key, 0 hides it",
-            [&scene](std::string_view name, std::int64_t begin, std::int64_t count, double* out) {
+            [&scene = scene_](std::string_view name, std::int64_t begin, std::int64_t count,
+                              double* out) {
               if (name != "mask") return false;
               scene.inputs.Read(3, begin, count, out);
               for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] == 0.0 ? 1.0 : 0.0;
               return true;
             });
   }
-  if (p.KvHeads() != p.heads && p.KvHeads() > 1) {
-    altered(
+
+  void AddHeads() {
+    if (p_.KvHeads() == p_.heads || p_.KvHeads() == 1) return;
+    Altered(
         [](AttentionProblem& a) { a.kv_heads = a.heads; },
         "query head h reads key and value head h mod kv_heads, not h / (heads / kv_heads)",
         "look at the mapping of heads: heads / kv_heads neighbours share one key and value head",
-        [&scene, &p, keys](std::string_view name, std::int64_t begin, std::int64_t count,
-                           double* out) {
+        [&scene = scene_, &p = p_](std::string_view name, std::int64_t begin, std::int64_t count,
+                                   double* out) {
           if (name != "k" && name != "v") return false;
-          const std::int64_t head_size = keys * p.dim;
+          const std::int64_t head_size = p.KvSeq() * p.dim;
           for (std::int64_t done = 0; done < count;) {
             const std::int64_t at = begin + done;
             const std::int64_t head = at / head_size;
@@ -109,57 +90,118 @@ std::vector<Suspect> AttentionSuspects(const Scene& scene) {
           return true;
         });
   }
-  const double scale = p.Scale(scene.c.dtype);
-  for (const auto& [other, what] :
-       {std::pair{1.0, "the scores are not scaled"},
-        std::pair{1.0 / static_cast<double>(p.dim), "the scores are scaled by 1/dim, not 1/√dim"},
-        std::pair{scale * scale, "the scores are scaled twice"}}) {
-    if (other == scale) continue;
-    altered([other = other](AttentionProblem& a) { a.scale = other; }, what,
-            "look at where the scores are multiplied by the scale: once, before the softmax");
-  }
-  if (Info(scene.c.dtype).storage_bits == 16) {
-    const std::string_view format = Name(scene.c.dtype);
-    for (const auto& [factor, what] :
-         {std::pair{scale, "the scale"}, std::pair{scale * std::numbers::log2e, "scale·log2(e)"}}) {
-      altered([](AttentionProblem&) {}, Cat("Q times ", what, " is rounded to ", format),
-              Cat("multiply the scores in fp32; or, if it is meant so, declare it: "
-                  "--intermediate-dtype ",
-                  format),
-              [&scene, factor = factor](std::string_view name, std::int64_t begin,
-                                        std::int64_t count, double* out) {
-                if (name != "q") return false;
-                scene.inputs.Read(0, begin, count, out);
-                std::transform(out, out + count, out, [&](double q) {
-                  return Quantise(q * factor, scene.c.dtype) / factor;
-                });
-                return true;
-              });
+
+  void AddScales() {
+    const double scale = p_.Scale(scene_.c.dtype);
+    for (const auto& [other, what] : {std::pair{1.0, "the scores are not scaled"},
+                                      std::pair{1.0 / static_cast<double>(p_.dim),
+                                                "the scores are scaled by 1/dim, not 1/√dim"},
+                                      std::pair{scale * scale, "the scores are scaled twice"}}) {
+      if (other == scale) continue;
+      Altered([other = other](AttentionProblem& a) { a.scale = other; }, what,
+              "look at where the scores are multiplied by the scale: once, before the softmax");
+    }
+    if (Info(scene_.c.dtype).storage_bits == 16) {
+      AddRoundedQ(scale, "the scale");
+      AddRoundedQ(scale * std::numbers::log2e, "scale·log2(e)");
+    }
+    const std::pair<double AttentionProblem::*, std::string_view> scales[] = {
+        {&AttentionProblem::scale_q, "Q"},
+        {&AttentionProblem::scale_k, "K"},
+        {&AttentionProblem::scale_v, "V"}};
+    for (const auto& [field, name] : scales) {
+      if (p_.*field == 1.0) continue;
+      Altered([field = field](AttentionProblem& a) { a.*field = 1.0; },
+              Cat(name, "'s scale is left out"),
+              Cat("multiply ", name, "'s stored values by their scale"));
     }
   }
-  const std::pair<double AttentionProblem::*, std::string_view> scales[] = {
-      {&AttentionProblem::scale_q, "Q"},
-      {&AttentionProblem::scale_k, "K"},
-      {&AttentionProblem::scale_v, "V"}};
-  for (const auto& [field, name] : scales) {
-    if (p.*field == 1.0) continue;
-    altered([field = field](AttentionProblem& a) { a.*field = 1.0; },
-            Cat(name, "'s scale is left out"),
-            Cat("multiply ", name, "'s stored values by their scale"));
+
+  void AddOnlineSoftmax() {
+    for (Suspect& online : OnlineSoftmaxSuspects(scene_)) list_.push_back(std::move(online));
   }
-  for (Suspect& online : OnlineSoftmaxSuspects(scene)) suspects.push_back(std::move(online));
-  for (const std::int64_t tile : {1, 8, 16, 32, 64, 128}) {
-    const std::int64_t tail = keys % tile == 0 ? tile : keys % tile;
-    if (tail >= keys || (tile > 1 && tail == 1)) continue;
-    suspects.push_back(Masked(
-        scene, true,
-        [=](std::int64_t i, std::int64_t j) {
-          return j < keys - tail && (!p.causal || j <= i + shift);
-        },
-        Cat("the last ", tail == 1 ? "key is" : Cat(tail, " keys are"), " left out"),
-        "look at the bounds of the loop over keys: its last tile, and its remainder"));
+
+  void AddTails() {
+    const std::int64_t keys = p_.KvSeq();
+    for (const std::int64_t tile : {1, 8, 16, 32, 64, 128}) {
+      const std::int64_t tail = keys % tile == 0 ? tile : keys % tile;
+      if (tail >= keys || (tile > 1 && tail == 1)) continue;
+      list_.push_back(Masked(
+          scene_, true,
+          [=, causal = p_.causal, shift = Shift()](std::int64_t i, std::int64_t j) {
+            return j < keys - tail && (!causal || j <= i + shift);
+          },
+          Cat("the last ", tail == 1 ? "key is" : Cat(tail, " keys are"), " left out"),
+          "look at the bounds of the loop over keys: its last tile, and its remainder"));
+    }
   }
-  return suspects;
+
+  std::vector<Suspect> Take() { return std::move(list_); }
+
+ private:
+  // Causal: query i sees key j where j <= i + Shift().
+  std::int64_t Shift() const { return p_.KvSeq() - p_.seq; }
+
+  template <typename Change>
+  void Altered(Change change, std::string reads_as, std::string next_step,
+               AlteredInputs::Reader read = nullptr) {
+    list_.push_back(AlteredProblem<AttentionProblem>(scene_, change, std::move(reads_as),
+                                                     std::move(next_step), std::move(read)));
+  }
+
+  void AddCausalMasks() {
+    const std::string comparison =
+        "look at the causal mask's comparison: query i sees key j where "
+        "j <= i + kv_seq - seq, the diagonal included";
+    const std::int64_t shift = Shift();
+    list_.push_back(Masked(
+        scene_, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift + 1; },
+        "the causal mask lets one key too many through: off by one to the right", comparison));
+    list_.push_back(Masked(
+        scene_, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift - 1; },
+        "the causal mask hides the diagonal key: off by one to the left", comparison));
+    if (shift != 0) {
+      list_.push_back(Masked(
+          scene_, true, [=](std::int64_t i, std::int64_t j) { return j <= i; },
+          "the causal mask is aligned to the first query, not to the last", comparison));
+    }
+    Altered([](AttentionProblem& a) { a.causal = false; }, "the causal mask is not applied",
+            "look at where the mask is applied: before the maximum is taken");
+  }
+
+  // Q is multiplied by `factor` and rounded to its own format before the product.
+  void AddRoundedQ(double factor, std::string_view what) {
+    const std::string_view format = Name(scene_.c.dtype);
+    Altered([](AttentionProblem&) {}, Cat("Q times ", what, " is rounded to ", format),
+            Cat("multiply the scores in fp32; or, if it is meant so, declare it: "
+                "--intermediate-dtype ",
+                format),
+            [&scene = scene_, factor](std::string_view name, std::int64_t begin, std::int64_t count,
+                                      double* out) {
+              if (name != "q") return false;
+              scene.inputs.Read(0, begin, count, out);
+              std::transform(out, out + count, out, [&](double q) {
+                return Quantise(q * factor, scene.c.dtype) / factor;
+              });
+              return true;
+            });
+  }
+
+  const Scene& scene_;
+  const AttentionProblem& p_;
+  std::vector<Suspect> list_;
+};
+
+}  // namespace
+
+std::vector<Suspect> AttentionSuspects(const Scene& scene) {
+  AttentionSuspectList suspects(scene);
+  suspects.AddMasks();
+  suspects.AddHeads();
+  suspects.AddScales();
+  suspects.AddOnlineSoftmax();
+  suspects.AddTails();
+  return suspects.Take();
 }
 
 }  // namespace assay

@@ -201,59 +201,79 @@ Suspect WrongAxis(const Scene& scene) {
       "index the rescaling factor by the row of the accumulator, not by its column", test};
 }
 
+// Of one element: exp(s - max) of each key, and that and its product with the value summed
+// from the first key on, so that a stretch of keys costs no pass over all.
+struct KeySums {
+  std::vector<double> weights;
+  std::vector<double> weight_sums;
+  std::vector<double> product_sums;
+};
+
+// Nothing if a row sees no key.
+std::optional<std::vector<KeySums>> SumKeys(Rows& rows, Elements elements) {
+  std::vector<KeySums> sums;
+  sums.reserve(elements.size());
+  for (const WrongElement& e : elements) {
+    const std::int64_t row = rows.RowOf(e.index);
+    const std::vector<double>& scores = rows.Scores(row);
+    const double max = *std::max_element(scores.begin(), scores.end());
+    if (max == -kInfinity) return std::nullopt;
+    KeySums& of = sums.emplace_back(KeySums{{}, {0.0}, {0.0}});
+    for (std::int64_t j = 0; j < rows.keys(); ++j) {
+      const double weight = std::exp(scores[static_cast<std::size_t>(j)] - max);
+      of.weights.push_back(weight);
+      of.weight_sums.push_back(of.weight_sums.back() + weight);
+      of.product_sums.push_back(of.product_sums.back() +
+                                weight * rows.Value(row, j, rows.ColumnOf(e.index)));
+    }
+  }
+  return sums;
+}
+
+enum class Stretch : std::uint8_t { kLeftOut, kTwice, kStale };
+constexpr std::pair<Stretch, std::string_view> kStretches[] = {
+    {Stretch::kLeftOut, "left out"},
+    {Stretch::kTwice, "counted twice"},
+    {Stretch::kStale, "given the values of the tile before"}};
+
+// The element `index` if the keys from `first` to `end` are treated so. `tile` is the distance to
+// the stretch before.
+double WithStretch(Rows& rows, const KeySums& of, std::int64_t index, Stretch how,
+                   std::int64_t first, std::int64_t end, std::int64_t tile) {
+  const auto from = static_cast<std::size_t>(first), to = static_cast<std::size_t>(end);
+  const double all = of.product_sums.back(), weight = of.weight_sums.back();
+  const double inside = of.product_sums[to] - of.product_sums[from];
+  const double weight_inside = of.weight_sums[to] - of.weight_sums[from];
+  if (how == Stretch::kLeftOut) return (all - inside) / (weight - weight_inside);
+  if (how == Stretch::kTwice) return (all + inside) / (weight + weight_inside);
+  double sum = all - inside;
+  for (std::int64_t k = first; k < end; ++k) {
+    sum += of.weights[static_cast<std::size_t>(k)] *
+           rows.Value(rows.RowOf(index), k - tile, rows.ColumnOf(index));
+  }
+  return sum / weight;
+}
+
 // A stretch of keys that is left out, counted twice, or given the values of the
 // stretch before.
 Suspect WrongTile(const Scene& scene) {
   auto test = [&scene](Elements elements) -> std::optional<Proof> {
     Rows rows(scene);
-    // Of each element: exp(s − max), and its product with the value.
-    // Both also summed from the first key on, so that a stretch costs no pass over all.
-    std::vector<std::vector<double>> weights, weight_sums, product_sums;
-    for (const WrongElement& e : elements) {
-      const std::int64_t row = rows.RowOf(e.index);
-      const std::vector<double>& scores = rows.Scores(row);
-      const double max = *std::max_element(scores.begin(), scores.end());
-      if (max == -kInfinity) return std::nullopt;
-      std::vector<double>& w = weights.emplace_back();
-      std::vector<double>& ws = weight_sums.emplace_back(1, 0.0);
-      std::vector<double>& wvs = product_sums.emplace_back(1, 0.0);
-      for (std::int64_t j = 0; j < rows.keys(); ++j) {
-        w.push_back(std::exp(scores[static_cast<std::size_t>(j)] - max));
-        ws.push_back(ws.back() + w.back());
-        wvs.push_back(wvs.back() + w.back() * rows.Value(row, j, rows.ColumnOf(e.index)));
-      }
-    }
+    const std::optional<std::vector<KeySums>> sums = SumKeys(rows, elements);
+    if (!sums.has_value()) return std::nullopt;
     for (std::int64_t tile = 128; tile >= 1; tile /= 2) {
       for (std::int64_t first = 0; first < rows.keys(); first += tile) {
         const std::int64_t end = std::min(rows.keys(), first + tile);
         if (end - first == rows.keys()) continue;
-        constexpr std::string_view kWhat[] = {"left out", "counted twice",
-                                              "given the values of the tile before"};
-        for (std::size_t what = 0; what < 3; ++what) {
-          if (what == 2 && first == 0) continue;
+        for (const auto& [how, what] : kStretches) {
+          if (how == Stretch::kStale && first == 0) continue;
           std::size_t at = 0;
-          std::optional<Proof> proof = AgreementWith(elements, [&](std::int64_t index) {
-            const std::vector<double>& w = weights[at];
-            const std::vector<double>& ws = weight_sums[at];
-            const std::vector<double>& wvs = product_sums[at++];
-            const auto from = static_cast<std::size_t>(first);
-            const auto to = static_cast<std::size_t>(end);
-            const double l_inside = ws[to] - ws[from];
-            const double o_inside = wvs[to] - wvs[from];
-            if (what == 0) return (wvs.back() - o_inside) / (ws.back() - l_inside);
-            if (what == 1) return (wvs.back() + o_inside) / (ws.back() + l_inside);
-            double o = wvs.back() - o_inside;
-            const double l = ws.back();
-            for (std::int64_t k = first; k < end; ++k) {
-              o += w[static_cast<std::size_t>(k)] *
-                   rows.Value(rows.RowOf(index), k - tile, rows.ColumnOf(index));
-            }
-            return o / l;
+          std::optional<Proof> proof = AgreementWith(elements, [&, how = how](std::int64_t index) {
+            return WithStretch(rows, (*sums)[at++], index, how, first, end, tile);
           });
           if (!proof.has_value()) continue;
-          proof->reads_as = tile == 1
-                                ? Cat("key ", first, " is ", kWhat[what])
-                                : Cat("the keys ", first, " to ", end - 1, " are ", kWhat[what]);
+          proof->reads_as = tile == 1 ? Cat("key ", first, " is ", what)
+                                      : Cat("the keys ", first, " to ", end - 1, " are ", what);
           return proof;
         }
       }

@@ -227,96 +227,128 @@ AlteredInputs::Reader Rounded(const Scene& scene, DType format) {
       };
 }
 
-}  // namespace
+// The suspects of one case, in the order in which they are tried.
+class GemmSuspectList {
+ public:
+  explicit GemmSuspectList(const Scene& scene)
+      : scene_(scene), p_(std::get<GemmProblem>(scene.c.problem)) {}
 
-std::vector<Suspect> GemmSuspects(const Scene& scene) {
-  const auto& p = std::get<GemmProblem>(scene.c.problem);
-  std::vector<Suspect> suspects;
-  const auto altered = [&](auto change, std::string reads_as, std::string next_step,
-                           AlteredInputs::Reader read = nullptr) {
-    Case c = scene.c;
-    change(std::get<GemmProblem>(c.problem));
-    suspects.push_back(AlteredCase(scene, std::move(c), std::move(read), std::move(reads_as),
-                                   std::move(next_step)));
-  };
   // Strides are those of the shape as it is; read otherwise it is dense.
-  altered(
-      [](GemmProblem& g) {
-        g.trans_b = !g.trans_b;
-        g.ldb = g.stride_b = 0;
-      },
-      "B is read in the other order: rows taken for columns",
-      "look at the operand's layout flag (trans_b) and at which extent its rows have");
-  altered(
-      [](GemmProblem& g) {
-        g.trans_a = !g.trans_a;
-        g.lda = g.stride_a = 0;
-      },
-      "A is read in the other order: rows taken for columns",
-      "look at the operand's layout flag (trans_a) and at which extent its rows have");
-  for (const std::size_t operand : {std::size_t{0}, std::size_t{1}}) {
-    const Operand& o = scene.plan.inputs[operand];
-    if (o.extents.ld == o.extents.cols) continue;
-    altered([](GemmProblem&) {},
-            Cat(operand == 0 ? "A" : "B", "'s leading dimension is taken for its extent: ",
-                o.extents.cols, " in place of ", o.extents.ld),
-            "pass the leading dimension itself to the loads, not the number of columns",
-            IgnoringLeadingDimension(scene, operand));
-  }
-  if (p.beta != 0.0) {
-    altered([](GemmProblem& g) { g.beta = 0; }, "the addend beta·C is left out",
-            "look at the epilogue: where beta is read, and whether C is");
-    if (p.beta != 1.0) {
-      altered([](GemmProblem& g) { g.beta = 1; }, "beta is taken for 1",
-              "look at the epilogue: where beta is read");
+  void AddLayouts() {
+    Altered(
+        [](GemmProblem& g) {
+          g.trans_b = !g.trans_b;
+          g.ldb = g.stride_b = 0;
+        },
+        "B is read in the other order: rows taken for columns",
+        "look at the operand's layout flag (trans_b) and at which extent its rows have");
+    Altered(
+        [](GemmProblem& g) {
+          g.trans_a = !g.trans_a;
+          g.lda = g.stride_a = 0;
+        },
+        "A is read in the other order: rows taken for columns",
+        "look at the operand's layout flag (trans_a) and at which extent its rows have");
+    for (const std::size_t operand : {std::size_t{0}, std::size_t{1}}) {
+      const Operand& o = scene_.plan.inputs[operand];
+      if (o.extents.ld == o.extents.cols) continue;
+      Altered([](GemmProblem&) {},
+              Cat(operand == 0 ? "A" : "B", "'s leading dimension is taken for its extent: ",
+                  o.extents.cols, " in place of ", o.extents.ld),
+              "pass the leading dimension itself to the loads, not the number of columns",
+              IgnoringLeadingDimension(scene_, operand));
     }
   }
-  if (p.alpha != 1.0) {
-    altered([](GemmProblem& g) { g.alpha = 1; }, "alpha is taken for 1",
-            "look at the epilogue: where alpha is applied");
+
+  void AddFactors() {
+    if (p_.beta != 0.0) {
+      Altered([](GemmProblem& g) { g.beta = 0; }, "the addend beta·C is left out",
+              "look at the epilogue: where beta is read, and whether C is");
+      if (p_.beta != 1.0) {
+        Altered([](GemmProblem& g) { g.beta = 1; }, "beta is taken for 1",
+                "look at the epilogue: where beta is read");
+      }
+    }
+    if (p_.alpha != 1.0) {
+      Altered([](GemmProblem& g) { g.alpha = 1; }, "alpha is taken for 1",
+              "look at the epilogue: where alpha is applied");
+    }
+    if (p_.scale_a != 1.0) {
+      Altered([](GemmProblem& g) { g.scale_a = 1; }, "A's scale is left out",
+              "multiply by scale_a in the epilogue, before anything is added");
+    }
+    if (p_.scale_b != 1.0) {
+      Altered([](GemmProblem& g) { g.scale_b = 1; }, "B's scale is left out",
+              "multiply by scale_b in the epilogue, before anything is added");
+    }
   }
-  if (p.scale_a != 1.0) {
-    altered([](GemmProblem& g) { g.scale_a = 1; }, "A's scale is left out",
-            "multiply by scale_a in the epilogue, before anything is added");
-  }
-  if (p.scale_b != 1.0) {
-    altered([](GemmProblem& g) { g.scale_b = 1; }, "B's scale is left out",
-            "multiply by scale_b in the epilogue, before anything is added");
-  }
-  if (p.channel_scale) {
-    altered([](GemmProblem& g) { g.channel_scale = false; }, "the scale of each column is left out",
-            "multiply column j by channel_scale[j] before anything is added");
-  }
-  if (p.bias) {
-    altered([](GemmProblem& g) { g.bias = false; }, "the bias is left out",
-            "add bias[j] to column j before the activation");
-  }
-  if (p.activation != "none") {
+
+  void AddColumns() {
+    if (p_.channel_scale) {
+      Altered([](GemmProblem& g) { g.channel_scale = false; },
+              "the scale of each column is left out",
+              "multiply column j by channel_scale[j] before anything is added");
+    }
+    if (p_.bias) {
+      Altered([](GemmProblem& g) { g.bias = false; }, "the bias is left out",
+              "add bias[j] to column j before the activation");
+    }
+    if (p_.activation == "none") return;
     for (const char* other : {"none", "relu", "gelu", "gelu_tanh"}) {
-      if (p.activation == other) continue;
-      altered([other](GemmProblem& g) { g.activation = other; },
+      if (p_.activation == other) continue;
+      Altered([other](GemmProblem& g) { g.activation = other; },
               other == std::string_view("none")
-                  ? Cat("the activation ", p.activation, " is left out")
-                  : Cat("the activation is ", other, ", not ", p.activation),
+                  ? Cat("the activation ", p_.activation, " is left out")
+                  : Cat("the activation is ", other, ", not ", p_.activation),
               "look at which activation the epilogue is built with");
     }
   }
-  suspects.push_back(WrongStretch(scene));
-  if (scene.c.dtype == DType::kF32 || scene.c.dtype == DType::kF64) {
-    for (const DType format : {DType::kF32, DType::kTF32, DType::kBF16, DType::kF16}) {
-      if (format == scene.c.dtype) continue;
-      altered([](GemmProblem&) {},
-              Cat("the operands are rounded to ", Name(format), " before they are multiplied"),
-              Cat("turn the library's ", Name(format), " mode off, or ask for ", Name(format),
-                  " and its bounds"),
-              Rounded(scene, format));
+
+  void AddStretch() { list_.push_back(WrongStretch(scene_)); }
+
+  void AddFormats() {
+    const DType dtype = scene_.c.dtype;
+    if (dtype == DType::kF32 || dtype == DType::kF64) {
+      for (const DType format : {DType::kF32, DType::kTF32, DType::kBF16, DType::kF16}) {
+        if (format == dtype) continue;
+        Altered([](GemmProblem&) {},
+                Cat("the operands are rounded to ", Name(format), " before they are multiplied"),
+                Cat("turn the library's ", Name(format), " mode off, or ask for ", Name(format),
+                    " and its bounds"),
+                Rounded(scene_, format));
+      }
+    }
+    if (Info(dtype).storage_bits <= 32 && !Info(dtype).is_integer) {
+      list_.push_back(NarrowAccumulator(scene_, DType::kF16));
+      list_.push_back(NarrowAccumulator(scene_, DType::kBF16));
     }
   }
-  if (Info(scene.c.dtype).storage_bits <= 32 && !Info(scene.c.dtype).is_integer) {
-    suspects.push_back(NarrowAccumulator(scene, DType::kF16));
-    suspects.push_back(NarrowAccumulator(scene, DType::kBF16));
+
+  std::vector<Suspect> Take() { return std::move(list_); }
+
+ private:
+  template <typename Change>
+  void Altered(Change change, std::string reads_as, std::string next_step,
+               AlteredInputs::Reader read = nullptr) {
+    list_.push_back(AlteredProblem<GemmProblem>(scene_, change, std::move(reads_as),
+                                                std::move(next_step), std::move(read)));
   }
-  return suspects;
+
+  const Scene& scene_;
+  const GemmProblem& p_;
+  std::vector<Suspect> list_;
+};
+
+}  // namespace
+
+std::vector<Suspect> GemmSuspects(const Scene& scene) {
+  GemmSuspectList suspects(scene);
+  suspects.AddLayouts();
+  suspects.AddFactors();
+  suspects.AddColumns();
+  suspects.AddStretch();
+  suspects.AddFormats();
+  return suspects.Take();
 }
 
 }  // namespace assay

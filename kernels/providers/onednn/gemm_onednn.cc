@@ -104,13 +104,44 @@ dnnl::post_ops PostOps(const GemmProblem& p, const Desc& row, Columns& columns) 
   return ops;
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
-  const auto& p = std::get<GemmProblem>(c.problem);
+// UNIMPLEMENTED where oneDNN would compute something else than the case asks for.
+absl::Status RefuseOther(const GemmProblem& p, const Plan& plan) {
   if (p.activation == "relu") {
     return absl::UnimplementedError(
         "oneDNN's relu gives 0 for NaN, not NaN (gemm.activation relu)");
   }
   if (absl::Status s = RefuseInfiniteBf16(plan, "oneDNN gemm"); !s.ok()) return s;
+  if (plan.inputs[0].dtype != DType::kI8) return absl::OkStatus();
+  if (!onednn::HasExactInt8()) {
+    return absl::UnimplementedError("oneDNN sums int8 products exactly only with VNNI");
+  }
+  if (plan.output.dtype == DType::kI32 && (p.alpha != 1.0 || p.beta != 0.0)) {
+    return absl::UnimplementedError(
+        Cat("oneDNN applies alpha and beta to int8 products in fp32, which is not "
+            "exact; got alpha ",
+            p.alpha, ", beta ", p.beta));
+  }
+  return absl::OkStatus();
+}
+
+// Copies C to where D will be, because beta·C is a sum with what stands there.
+absl::StatusOr<onednn::Step> CopyOfC(const Operand& c, const Operand& d, const Desc& d_desc) {
+  const auto type = onednn::TypeOf(c.dtype);
+  if (!type.ok()) return type.status();
+  const Desc c_desc = MatrixDesc(*type, c.extents, false);
+  onednn::Step copy(onednn::Compile(
+      Cat("c;", Name(c.dtype), Name(d.dtype), ExtentsKey(c.extents), ExtentsKey(d.extents)), [&] {
+        return onednn::Finish<dnnl::reorder>(dnnl::reorder::primitive_desc(
+            onednn::CpuEngine(), c_desc, onednn::CpuEngine(), d_desc, onednn::UserScratchpad()));
+      }));
+  copy.Bind(DNNL_ARG_FROM, c_desc);
+  copy.Bind(DNNL_ARG_TO, d_desc);
+  return copy;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  if (absl::Status s = RefuseOther(p, plan); !s.ok()) return s;
   const Operand& a = plan.inputs[0];
   const Operand& b = plan.inputs[1];
   const Operand& d = plan.output;
@@ -118,17 +149,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   const auto out_type = onednn::TypeOf(d.dtype);
   if (!in_type.ok()) return in_type.status();
   if (!out_type.ok()) return out_type.status();
-  if (a.dtype == DType::kI8) {
-    if (!onednn::HasExactInt8()) {
-      return absl::UnimplementedError("oneDNN sums int8 products exactly only with VNNI");
-    }
-    if (d.dtype == DType::kI32 && (p.alpha != 1.0 || p.beta != 0.0)) {
-      return absl::UnimplementedError(
-          Cat("oneDNN applies alpha and beta to int8 products in fp32, which is not "
-              "exact; got alpha ",
-              p.alpha, ", beta ", p.beta));
-    }
-  }
   const std::string what = Cat(Name(a.dtype), " matmul to ", Name(d.dtype));
   return onednn::Guarded(what, [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
     const Desc a_desc = MatrixDesc(*in_type, a.extents, p.trans_a);
@@ -158,20 +178,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
     std::optional<onednn::Step> copy_c;
     if (p.beta != 0.0) {
-      const Operand& c_in = plan.inputs[2];
-      const auto c_type = onednn::TypeOf(c_in.dtype);
-      if (!c_type.ok()) return c_type.status();
-      const Desc c_desc = MatrixDesc(*c_type, c_in.extents, false);
-      copy_c.emplace(onednn::Compile(Cat("c;", Name(c_in.dtype), Name(d.dtype),
-                                         ExtentsKey(c_in.extents), ExtentsKey(d.extents)),
-                                     [&] {
-                                       return onednn::Finish<dnnl::reorder>(
-                                           dnnl::reorder::primitive_desc(
-                                               onednn::CpuEngine(), c_desc, onednn::CpuEngine(),
-                                               d_desc, onednn::UserScratchpad()));
-                                     }));
-      copy_c->Bind(DNNL_ARG_FROM, c_desc);
-      copy_c->Bind(DNNL_ARG_TO, d_desc);
+      absl::StatusOr<onednn::Step> copy = CopyOfC(plan.inputs[2], d, d_desc);
+      if (!copy.ok()) return copy.status();
+      copy_c = *std::move(copy);
     }
     const absl::Status scratch =
         onednn::AllocateScratchpad(device, {&matmul, copy_c.has_value() ? &*copy_c : nullptr});
