@@ -262,11 +262,9 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
        absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
   text("--kernel", options->kernel, "FILE",
        "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), CUDA source (.cu) "
-       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, a code "
-       "object "
-       "(.hsaco, .co) for a HIP device, node:/PATH/LIB.so on the daemon's node, or user/HASH that "
-       "it "
-       "has already; stands beside --provider");
+       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, HIP source "
+       "(.hip) or a code object (.hsaco, .co) for a HIP device, node:/PATH/LIB.so on the daemon's "
+       "node, or user/HASH that it has already; stands beside --provider");
   text("--kernel-launch", options->kernel_launch, "FILE",
        "of device code: a TOML file with grid, block, shared memory and arguments of the launch");
   text("--kernel-entry", options->kernel_entry, "NAME",
@@ -321,14 +319,13 @@ absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) 
                                       std::pair{"kernel-entry", &options.kernel_entry}}) {
     if (launched || value->empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        option, ": belongs to device code, --kernel FILE.cu, .ptx, .cubin, .hsaco or .co"));
+        option, ": belongs to device code, --kernel FILE.cu, .hip, .ptx, .cubin, .hsaco or .co"));
   }
   if (!launched) return kernel;
   if (options.kernel_launch.empty()) {
     return absl::InvalidArgumentError(
-        "kernel-launch: is required with --kernel FILE.cu, .ptx, .cubin, .hsaco and .co: a TOML "
-        "file "
-        "with the keys grid, block and args");
+        "kernel-launch: is required with --kernel FILE.cu, .hip, .ptx, .cubin, .hsaco and .co: a "
+        "TOML file with the keys grid, block and args");
   }
   (*kernel)->launch_file = options.kernel_launch;
   (*kernel)->entry = options.kernel_entry;

@@ -23,6 +23,7 @@ constexpr std::pair<std::string_view, v1::KernelForm> kForms[] = {
     {".cxx", v1::KERNEL_FORM_CXX},     {".cu", v1::KERNEL_FORM_CUDA},
     {".ptx", v1::KERNEL_FORM_PTX},     {".cubin", v1::KERNEL_FORM_CUBIN},
     {".hsaco", v1::KERNEL_FORM_HSACO}, {".co", v1::KERNEL_FORM_HSACO},
+    {".hip", v1::KERNEL_FORM_HIP},
 };
 
 absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string& path) {
@@ -32,16 +33,11 @@ absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string
   for (const auto& [known, form] : kForms) {
     if (ending == known) return form;
   }
-  if (ending == ".hip") {
-    return absl::InvalidArgumentError(
-        absl::StrCat(View(option), ": ", path,
-                     ": nodes compile no HIP source; compile it with hipcc --genco "
-                     "--offload-arch=gfx90a -o FILE.hsaco, and send that"));
-  }
   return absl::InvalidArgumentError(absl::StrCat(
       View(option),
       ": must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), CUDA source (.cu), "
-      "PTX (.ptx), a cubin (.cubin), a code object (.hsaco, .co), node:/PATH/LIB.so or user/HASH, "
+      "HIP source (.hip), PTX (.ptx), a cubin (.cubin), a code object (.hsaco, .co), "
+      "node:/PATH/LIB.so or user/HASH, "
       "got \"",
       path, "\""));
 }
@@ -49,12 +45,14 @@ absl::StatusOr<v1::KernelForm> FormOf(std::string_view option, const std::string
 }  // namespace
 
 bool HasLaunch(v1::KernelForm form) {
-  return form == v1::KERNEL_FORM_CUDA || form == v1::KERNEL_FORM_PTX ||
-         form == v1::KERNEL_FORM_CUBIN || form == v1::KERNEL_FORM_HSACO;
+  return form == v1::KERNEL_FORM_CUDA || form == v1::KERNEL_FORM_HIP ||
+         form == v1::KERNEL_FORM_PTX || form == v1::KERNEL_FORM_CUBIN ||
+         form == v1::KERNEL_FORM_HSACO;
 }
 
 bool IsCompiled(v1::KernelForm form) {
-  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA;
+  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA ||
+         form == v1::KERNEL_FORM_HIP;
 }
 
 absl::StatusOr<KernelChoice> ParseKernel(std::string_view option, const std::string& text) {

@@ -40,8 +40,9 @@ std::string FindSimt() {
   return header.empty() ? "" : header.substr(0, header.size() - kHeader.size());
 }
 
-std::string FindNvrtc() {
-  return FirstBesideProgram({"../libexec/assay/assay-nvrtc", "../worker/assay-nvrtc"});
+std::string FindDeviceCompiler() {
+  return FirstBesideProgram(
+      {"../libexec/assay/assay-device-compiler", "../worker/assay-device-compiler"});
 }
 
 std::string FindCheats() {

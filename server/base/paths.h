@@ -15,8 +15,8 @@ std::string FindKernelHeader();
 // The folder of the emulator's headers and archive, which compiled CUDA source needs.
 std::string FindSimt();
 
-// assay-nvrtc, which compiles CUDA source for cards. Empty if there is none.
-std::string FindNvrtc();
+// assay-device-compiler, which compiles CUDA and HIP source for cards. Empty if there is none.
+std::string FindDeviceCompiler();
 
 // The folder of the libraries of cheats (kernels/cheats). Empty if there is none.
 std::string FindCheats();

@@ -45,8 +45,9 @@ std::string CompilerOf(v1::KernelForm form) {
   return form == v1::KERNEL_FORM_C ? "/usr/bin/cc" : "/usr/bin/c++";
 }
 
-// The status of assay-nvrtc if it has no NVRTC.
-constexpr int kNoNvrtc = 2;
+// The status of assay-device-compiler if it has no compiler library.
+constexpr int kNoDeviceCompiler = 2;
+constexpr char kRocm[] = "/opt/rocm";
 
 // The file that is compiled for CUDA source. It cannot be the author's: that ends with .cu.
 constexpr char kProgramName[] = "assay_program.cc";
@@ -116,11 +117,14 @@ absl::StatusOr<std::unique_ptr<Containment>> Contain(const CompilerOptions& opti
   for (const std::string& folder : {options.include_folder, options.simt_folder}) {
     if (!folder.empty()) contained.readable.push_back(folder);
   }
-  if (!options.nvrtc.empty()) contained.readable.push_back(options.nvrtc);
-  if (!options.nvrtc_library.empty()) {
+  if (!options.device_compiler.empty()) contained.readable.push_back(options.device_compiler);
+  for (const std::string& library : {options.nvrtc_library, options.hiprtc_library}) {
     // With the toolkit's headers, which lie beside the folder.
-    contained.readable.push_back(fs::path(options.nvrtc_library).parent_path().parent_path());
+    if (library.empty()) continue;
+    contained.readable.push_back(fs::path(library).parent_path().parent_path());
   }
+  std::error_code none;
+  if (fs::exists(kRocm, none)) contained.readable.push_back(fs::canonical(kRocm, none));
   contained.forbidden = options.forbidden;
   std::unique_ptr<Containment> containment;
   try {
@@ -197,8 +201,13 @@ Ended ReadOutput(int pipe, absl::Time deadline, const std::atomic<bool>* cancel,
 std::vector<std::string> Command(const CompilerOptions& options, const Compile& compile,
                                  const std::string& out) {
   if (!compile.architecture.empty()) {
-    std::vector<std::string> words = {
-        options.nvrtc, "--arch", compile.architecture, "--entry", compile.entry, "--out", out};
+    std::vector<std::string> words = {options.device_compiler,
+                                      "--arch",
+                                      compile.architecture,
+                                      "--entry",
+                                      compile.entry,
+                                      "--out",
+                                      out};
     if (!options.include_folder.empty()) {
       words.insert(words.end(), {"--include", options.include_folder});
     }
@@ -237,8 +246,9 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   }
   process_options.environment = containment.environment();
   process_options.environment.emplace_back("LC_ALL=C");
-  if (!options.nvrtc_library.empty()) {
-    process_options.environment.push_back(Cat("ASSAY_NVRTC=", options.nvrtc_library));
+  for (const auto& [variable, library] : {std::pair{"ASSAY_NVRTC=", options.nvrtc_library},
+                                          std::pair{"ASSAY_HIPRTC=", options.hiprtc_library}}) {
+    if (!library.empty()) process_options.environment.push_back(Cat(variable, library));
   }
   process_options.with_channel = false;
   process_options.containment = &containment;
@@ -262,9 +272,10 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   if (!cause) return absl::InternalError("the compiler does not end");
   if (cause->signal == 0 && cause->status == 0) return absl::OkStatus();
   const std::string said = log.Summary();
-  if (!compile.architecture.empty() && cause->status == kNoNvrtc) {
-    return absl::FailedPreconditionError(Cat("this node cannot compile for its CUDA devices: ",
-                                             said.empty() ? cause->Text() : said));
+  if (!compile.architecture.empty() && cause->status == kNoDeviceCompiler) {
+    return absl::FailedPreconditionError(Cat("this node cannot compile for its ",
+                                             compile.form == v1::KERNEL_FORM_HIP ? "HIP" : "CUDA",
+                                             " devices: ", said.empty() ? cause->Text() : said));
   }
   return SourceError(said.empty() ? Cat(compile.file_name, ": the compiler ", cause->Text())
                                   : said);
@@ -279,7 +290,7 @@ absl::Status CheckCompiler(const CompilerOptions& options, const Compile& compil
   if (!compile.architecture.empty()) {
     if (!compiler.empty() && access(compiler.c_str(), X_OK) == 0) return absl::OkStatus();
     return absl::FailedPreconditionError(
-        "this installation lacks libexec/assay/assay-nvrtc, which compiles for CUDA devices; "
+        "this installation lacks libexec/assay/assay-device-compiler, which compiles for cards; "
         "install it again");
   }
   if (access(compiler.c_str(), X_OK) != 0) {
@@ -299,7 +310,7 @@ absl::Status CheckCompiler(const CompilerOptions& options, const Compile& compil
 
 absl::Status CompileKernel(const CompilerOptions& options, const Compile& compile) {
   const std::string compiler =
-      compile.architecture.empty() ? CompilerOf(compile.form) : options.nvrtc;
+      compile.architecture.empty() ? CompilerOf(compile.form) : options.device_compiler;
   if (absl::Status s = CheckCompiler(options, compile, compiler); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<Containment>> containment = Contain(options, compiler);
   if (!containment.ok()) return containment.status();
@@ -335,14 +346,17 @@ std::string StampOf(const std::string& path) {
 
 namespace {
 
-// Where NVRTC may be. assay-nvrtc takes the first that it can load.
-std::vector<std::string> NvrtcFiles(const CompilerOptions& options) {
-  std::vector<std::string> files = {options.nvrtc_library};
-  for (const char* folder : {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
-                             "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}) {
-    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
-      files.push_back(Cat(folder, "/", name));
-    }
+// Where the compiler libraries may be. assay-device-compiler takes the first that it can load.
+std::vector<std::string> LibrariesFor(const CompilerOptions& options, v1::KernelForm form) {
+  const bool hip = form == v1::KERNEL_FORM_HIP;
+  std::vector<std::string> files = {hip ? options.hiprtc_library : options.nvrtc_library};
+  const std::vector<const char*> names =
+      hip ? std::vector{"libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.6", "libamdhip64.so.5"}
+          : std::vector{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  for (const char* folder :
+       {hip ? "/opt/rocm/lib" : "/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}) {
+    for (const char* name : names) files.push_back(Cat(folder, "/", name));
   }
   return files;
 }
@@ -352,10 +366,11 @@ std::vector<std::string> NvrtcFiles(const CompilerOptions& options) {
 std::string Toolchain(const CompilerOptions& options, v1::KernelForm form,
                       const DeviceTargets& targets) {
   std::string text = StampOf(CompilerOf(form));
-  if (!targets.cuda.empty()) {
-    Append(&text, kDeviceProgramMark, " ", Join(targets.cuda, " "),
-           targets.emulator ? " emulator\n" : "\n", StampOf(options.nvrtc));
-    for (const std::string& library : NvrtcFiles(options)) Append(&text, StampOf(library));
+  const bool hip = form == v1::KERNEL_FORM_HIP;
+  if (const std::vector<std::string>& cards = hip ? targets.hip : targets.cuda; !cards.empty()) {
+    Append(&text, kDeviceProgramMark, " ", Join(cards, " "),
+           targets.emulator && !hip ? " emulator\n" : "\n", StampOf(options.device_compiler));
+    for (const std::string& library : LibrariesFor(options, form)) Append(&text, StampOf(library));
   }
   for (const std::string& flag : Flags(options, form)) Append(&text, flag, " ");
   Append(&text, "\n", StampOf(Cat(options.include_folder, "/assay/kernel.h")));

@@ -1,5 +1,5 @@
 // Compiles the source of a user's kernel into a shared library, with the compiler of the node, or
-// into device code, with NVRTC (nvrtc_main.cc).
+// into device code, with NVRTC or hipRTC (device_compiler_main.cc).
 //
 // The compiler runs as a contained process (server/containment): it reads the system's headers, the
 // header of the kernels' ABI and the source, writes its private folder, and reaches nothing else.
@@ -26,8 +26,9 @@ namespace assay::server {
 struct CompilerOptions {
   std::string include_folder;                // holds assay/kernel.h; empty: there is none
   std::string simt_folder;                   // the emulator's, for CUDA; empty: there is none
-  std::string nvrtc;                         // path of assay-nvrtc; empty: there is none
+  std::string device_compiler;               // path of assay-device-compiler; empty: there is none
   std::string nvrtc_library;                 // of $ASSAY_NVRTC; empty: where the toolkit puts it
+  std::string hiprtc_library;                // of $ASSAY_HIPRTC; likewise
   std::vector<std::string> forbidden;        // never readable, wherever they lie
   absl::Duration limit = absl::Seconds(60);  // for one compile
   std::int64_t memory_bytes = std::int64_t{4} << 30;  // address space of each process
@@ -46,9 +47,9 @@ struct DeviceTargets {
 struct Compile {
   std::string source;     // path of the file
   std::string file_name;  // as the author calls the file; messages of the compiler show it
-  v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // C, C++ or CUDA
+  v1::KernelForm form = v1::KERNEL_FORM_UNSPECIFIED;  // C, C++, CUDA or HIP
   std::string program = {};  // for the emulator: the source that includes the file (cuda_program.h)
-  // Of device code: "sm_90", and the kernel, as the author calls it. Empty: a library.
+  // Of device code: "sm_90" or "gfx90a", and the kernel, as the author calls it. Empty: a library.
   std::string architecture = {};
   std::string entry = {};
   std::string result;  // path of the result; a file there is replaced
@@ -58,7 +59,7 @@ struct Compile {
 };
 
 // Compiles. Device code is the kernel's symbol, a symbol that tells its parameters, an
-// end of line behind each, and a cubin. Errors:
+// end of line behind each, and a cubin or a code object of AMD's. Errors:
 // INVALID_ARGUMENT, reason KERNEL_SOURCE, if the source does not compile, takes too long or too
 // much memory: the message begins with the first line that names the author's file.
 // FAILED_PRECONDITION if the node has no compiler. CANCELLED. INTERNAL.

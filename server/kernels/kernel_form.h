@@ -8,7 +8,8 @@ namespace assay::server {
 
 // Whether the daemon compiles it.
 inline bool IsSource(v1::KernelForm form) {
-  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA;
+  return form == v1::KERNEL_FORM_C || form == v1::KERNEL_FORM_CXX || form == v1::KERNEL_FORM_CUDA ||
+         form == v1::KERNEL_FORM_HIP;
 }
 
 inline bool IsCodeObject(v1::KernelForm form) {
@@ -18,7 +19,7 @@ inline bool IsCodeObject(v1::KernelForm form) {
 
 // Whether a launch description belongs to it.
 inline bool HasLaunch(v1::KernelForm form) {
-  return form == v1::KERNEL_FORM_CUDA || IsCodeObject(form);
+  return form == v1::KERNEL_FORM_CUDA || form == v1::KERNEL_FORM_HIP || IsCodeObject(form);
 }
 
 }  // namespace assay::server

@@ -75,7 +75,7 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 absl::Status CheckForm(const v1::KernelHeader& header, const UserKernelOptions& options) {
   const bool library = header.form() == v1::KERNEL_FORM_LIBRARY;
   if (!library && !IsSource(header.form()) && !IsCodeObject(header.form())) {
-    return BadHeader("form", "must be a library, C, C++, CUDA, PTX, a cubin or a code object");
+    return BadHeader("form", "must be a library, C, C++, CUDA, HIP, PTX, a cubin or a code object");
   }
   const bool taken = library                   ? options.library
                      : IsSource(header.form()) ? options.source
@@ -195,7 +195,7 @@ absl::Status KernelUpload::TakeLaunch(const v1::KernelHeader& header) {
   if (!HasLaunch(header.form())) {
     if (header.launch().empty() && header.entry().empty()) return absl::OkStatus();
     return BadHeader(header.launch().empty() ? "entry" : "launch",
-                     "belongs to device code (.cu, .ptx, .cubin, .hsaco)");
+                     "belongs to device code (.cu, .hip, .ptx, .cubin, .hsaco)");
   }
   if (header.file_name().find_first_of("\"\\") != std::string::npos) {
     return BadHeader("file_name", "must hold neither '\"' nor '\\'");

@@ -173,7 +173,12 @@ absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::s
                   .result = library,
                   .log = log,
                   .cancel = &cancel};
-  if (kernel.form() != v1::KERNEL_FORM_CUDA) return CompileKernel(options_.compiler, compile);
+  const bool hip = kernel.form() == v1::KERNEL_FORM_HIP;
+  if (!HasLaunch(kernel.form())) return CompileKernel(options_.compiler, compile);
+  if (hip && targets.hip.empty()) {
+    return absl::FailedPreconditionError(
+        "this daemon has no HIP device, and HIP source runs on nothing else");
+  }
   const std::string source = BytesOf(compile.source);
   absl::StatusOr<std::string> entry =
       EntryOf(kernel.file_name(), source, upload.launch(), upload.entry());
@@ -191,12 +196,12 @@ absl::Status UserKernels::CompileSource(const KernelUpload& upload, const std::s
     if (failed.ok() || !absl::IsInvalidArgument(failed)) failed = status;
     return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
   };
-  for (const std::string& architecture : targets.cuda) {
+  for (const std::string& architecture : hip ? targets.hip : targets.cuda) {
     compile.architecture = architecture;
     absl::Status status = CompileForDevice(upload, library, compile);
     if (!take(status, architecture)) return status;
   }
-  if (targets.emulator || targets.cuda.empty()) {
+  if (!hip && (targets.emulator || targets.cuda.empty())) {
     compile.architecture.clear();
     const std::function<void(const std::string&)> own = compile.log;
     if (compiled) compile.log = [](const std::string&) {};  // one line is enough then
@@ -246,7 +251,7 @@ absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
   }
   if (IsCodeObject(kernel.form())) {
     if (absl::Status s = WriteDevicePrograms(upload, library, targets); !s.ok()) return s;
-  } else if (targets.cuda.empty() || access(library.c_str(), F_OK) == 0) {
+  } else if (!HasDeviceProgram(library) || access(library.c_str(), F_OK) == 0) {
     if (absl::Status s = CheckFile(library, kernel.file_name()); !s.ok()) return s;
   }
   if (absl::Status s = folder_->Put(upload.path(), kernel, toolchain); !s.ok()) return s;

@@ -46,8 +46,9 @@ std::optional<StartFailure> Daemon::OpenKernels() {
   options.folder.named = [this] { return store_->UserKernels(); };
   options.compiler.include_folder = FindKernelHeader();
   options.compiler.simt_folder = FindSimt();
-  options.compiler.nvrtc = FindNvrtc();
+  options.compiler.device_compiler = FindDeviceCompiler();
   if (const char* library = std::getenv("ASSAY_NVRTC")) options.compiler.nvrtc_library = library;
+  if (const char* library = std::getenv("ASSAY_HIPRTC")) options.compiler.hiprtc_library = library;
   options.compiler.forbidden = Secrets();
   options.compiler.library_bytes = config_.user_kernel_bytes;
   options.targets = [this] { return TargetsOfDevices(); };

@@ -187,14 +187,17 @@ class UserKernelTest(unittest.TestCase):
             self.assertNotIn("root:", result.err)
 
     def test_files_of_other_kinds_have_a_clear_answer(self):
+        launch = self.write("launch.toml", 'grid = 1\nblock = 1\nargs = ["a", "b", "d"]\n')
         result = self.run_kernel(self.write("k.hip", "x"))
         self.assertEqual(result.code, 2, result)
-        self.assertIn("hipcc --genco", result.err)
+        self.assertIn("kernel-launch: is required", result.err)
+        result = self.run_kernel(self.write("k.hip", "x"), "--kernel-launch", launch)
+        self.assertEqual(result.code, 3, result)
+        self.assertIn("no HIP device", result.err)
         for name in ("k.ptx", "k.cubin", "k.hsaco", "k.co"):
             result = self.run_kernel(self.write(name, "x"))
             self.assertEqual(result.code, 2, result)
             self.assertIn("kernel-launch: is required", result.err)
-            launch = self.write("launch.toml", 'grid = 1\nblock = 1\nargs = ["a", "b", "d"]\n')
             result = self.run_kernel(self.write(name, "x"), "--kernel-launch", launch)
             self.assertEqual(result.code, 3, result)
             self.assertIn("takes no PTX, cubins or code objects", result.err)

@@ -1,6 +1,6 @@
 // What a compiled CUDA kernel takes, by its symbol: "_Z4gemmPKfS0_Pfi" takes three pointers to
 // fp32 and an int. Or by a symbol that was made to tell it, for a kernel marked extern "C":
-// "_Z15assay_signatureIPFvPKfiEEvv" (server/kernels/nvrtc_main.cc).
+// "_Z15assay_signatureIPFvPKfiEEvv" (server/kernels/device_compiler_main.cc).
 #ifndef ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
 #define ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/confine/file_rights.h"
+#include "kernels/providers/user/amd_code_object.h"
 #include "kernels/providers/user/device_program.h"
 #include "tests/unit/user/amd_code_testing.h"
 
@@ -124,8 +125,7 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   std::string why;
   if (LandlockVersion(&why) == 0) GTEST_SKIP() << why;
   options_.source = true;
-  options_.compiler.nvrtc = NVRTC_PATH;
-  if (options_.compiler.nvrtc.empty()) GTEST_SKIP() << "this build has no CUDA";
+  options_.compiler.device_compiler = DEVICE_COMPILER_PATH;
   DeviceTargets targets{.cuda = {"sm_90"}, .hip = {}, .emulator = false};
   options_.targets = [&targets] { return targets; };
   const std::unique_ptr<UserKernels> kernels = Open();
@@ -195,6 +195,64 @@ TEST_F(UserKernelsTest, CudaSourceIsCompiledForTheNodesCards) {
   // It would not compile if it were read, either: the compiler must not have seen its text.
   EXPECT_THAT(std::string(secret.message()), HasSubstr("Permission denied"));
   for (const std::string& line : lines) EXPECT_EQ(line.find("root:"), line.npos) << line;
+}
+
+// For a card of AMD's, where the node has hipRTC.
+TEST_F(UserKernelsTest, HipSourceIsCompiledForTheNodesCards) {
+  std::string why;
+  if (LandlockVersion(&why) == 0) GTEST_SKIP() << why;
+  options_.source = true;
+  options_.compiler.device_compiler = DEVICE_COMPILER_PATH;
+  DeviceTargets targets{.cuda = {"sm_90"}, .hip = {}, .emulator = true};
+  options_.targets = [&targets] { return targets; };
+  const std::unique_ptr<UserKernels> kernels = Open();
+  const auto keep = [&](const std::string& source, const std::string& entry = "") {
+    v1::KernelHeader header =
+        Header("k.hip", static_cast<std::int64_t>(source.size()), v1::KERNEL_FORM_HIP);
+    header.set_launch(
+        "grid = \"ceil_div(count, 64)\"\nblock = 64\nargs = [\"x\", \"y\", \"count\"]");
+    header.set_entry(entry);
+    auto upload = *kernels->Begin(header);
+    EXPECT_TRUE(upload->Append(source).ok());
+    return kernels->Keep(*upload, nullptr, cancel_);
+  };
+  const std::string source =
+      "#include <hip/hip_runtime.h>\n#include <hip/hip_fp16.h>\n#include <cstdint>\n"
+      "#include <cmath>\n#include <cfloat>\n"
+      "template <class T>\n__global__ void copy(const T* x, T* y, int32_t count) {\n"
+      "  __shared__ T t[64];\n  int i = blockIdx.x * 64 + threadIdx.x;\n"
+      "  t[threadIdx.x] = i < count ? x[i] : T(-INFINITY);\n  __syncthreads();\n"
+      "  if (i < count) y[i] = float(t[threadIdx.x]) > FLT_MAX ? T(M_PI) : t[threadIdx.x];\n}\n";
+  EXPECT_THAT(std::string(keep(source).status().message()), HasSubstr("no HIP device"));
+  const std::string device = "gfx90a:sramecc+:xnack-";
+  targets.hip = {device};
+  const auto kept = keep(source, "copy<__half>");
+  if (absl::IsFailedPrecondition(kept.status())) GTEST_SKIP() << kept.status();
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_TRUE(kept->has_compile_time());
+  const std::string library = kernels->LibraryOf(kept->provider());
+  EXPECT_FALSE(fs::exists(library));
+  EXPECT_FALSE(fs::exists(DeviceProgramFile(library, "sm_90")));
+  std::ifstream file(DeviceProgramFile(library, device), std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  const absl::StatusOr<DeviceProgram> program = ReadDeviceProgram(bytes.str());
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->name, "copy<__half>");
+  const absl::StatusOr<std::vector<AmdCodeObject>> codes = AmdCodeObjects(program->image);
+  ASSERT_TRUE(codes.ok()) << codes.status();
+  ASSERT_EQ(codes->size(), 1u);
+  EXPECT_TRUE(IsFor(codes->front().architecture, device)) << codes->front().architecture;
+  ASSERT_EQ(codes->front().kernels.size(), 1u);
+  EXPECT_EQ(codes->front().kernels.front().symbol, program->symbol);
+
+  const absl::Status wrong = keep("__global__ void copy() {\n  no_such();\n}\n").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(wrong)) << wrong;
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("k.hip:2:3: error"));
+  const absl::Status secret =
+      keep("#include \"/etc/passwd\"\n__global__ void copy() {}\n").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(secret)) << secret;
+  EXPECT_EQ(std::string(secret.message()).find("root:"), std::string::npos) << secret;
 }
 
 TEST_F(UserKernelsTest, CodeObjectsAreForTheNodesCards) {
