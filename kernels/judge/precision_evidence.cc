@@ -113,14 +113,13 @@ namespace {
 
 // Nobody declares how received tensors were computed. The errors of Winograd's F(4x4) are 5 times
 // those of plain sums.
-void AllowWinograd(ResidualModel& model) {
-  model.largest_rms = std::max(model.largest_rms, 8.0);
-  model.largest_z = std::max(model.largest_z, 128.0);
-}
+constexpr double kWinogradRms = 8;
 
 absl::StatusOr<PrecisionReading> Read(const PrecisionSubject& s) {
   ResidualModel model = s.op.Residuals(s.c, s.plan);
-  if (s.received && s.op.traits().transforms_divide) AllowWinograd(model);
+  if (s.received && s.op.traits().transforms_divide) {
+    model.largest_rms = std::max(model.largest_rms, kWinogradRms);
+  }
   if (!model.known || s.reference.deviation == nullptr) return PrecisionReading();
   ResidualRequest request;
   request.output = s.output;

@@ -162,6 +162,7 @@ TEST_F(Deviations, AreAllThereOrNone) {
 class SampledOp : public Op {
  public:
   ResidualModel model;
+  OpTraits op_traits;
   std::optional<SampledProducts> products;
   std::vector<std::int64_t> at;
   mutable int asked = 0;
@@ -175,6 +176,7 @@ class SampledOp : public Op {
     return absl::OkStatus();
   }
   ResidualModel Residuals(const Case&, const Plan&) const override { return model; }
+  OpTraits traits() const override { return op_traits; }
   std::vector<std::int64_t> Samples(const Case&, const Plan&, std::uint64_t drawn,
                                     std::int64_t least) const override {
     seed = drawn;
@@ -447,6 +449,21 @@ TEST_F(Reading, AUsersTensorsHaveTheGateOfTheirOrders) {
   EXPECT_EQ(Said(), Verdict::kFailed);
 }
 
+// A library may have computed a user's tensors with Winograd's transforms, and nobody declares it.
+TEST_F(Reading, AUsersTensorsMayComeFromATransform) {
+  op_.op_traits.transforms_divide = true;
+  const auto passes = [&](double rms) {
+    SetRms(rms);
+    return Said() == Verdict::kPassed;
+  };
+  EXPECT_FALSE(passes(3)) << "a kernel of ours declares it";
+  received_ = true;
+  EXPECT_TRUE(passes(7.9));
+  EXPECT_FALSE(passes(8.4));
+  op_.op_traits.transforms_divide = false;
+  EXPECT_FALSE(passes(7.9));
+}
+
 // What is found of the rounded reference, too, says nothing of the kernel: for generated data, and
 // for tensors that a user sent.
 TEST_F(Reading, WhatTheRightOutputShowsIsNotTheKernels) {
@@ -456,7 +473,9 @@ TEST_F(Reading, WhatTheRightOutputShowsIsNotTheKernels) {
     const Verdict alone = Said();
     EXPECT_EQ(alone, received ? Verdict::kInconclusive : Verdict::kFailed);
     device_.of_right = device_.sums;
+    const std::size_t blocks = device_.arena().blocks().size();
     EXPECT_EQ(Said(), Verdict::kPassed) << received;
+    EXPECT_EQ(device_.arena().blocks().size(), blocks) << "the right output is gone again";
     EXPECT_TRUE(Told()->precision.has_value()) << "what was measured stays";
     device_.of_right->sum_squared = 0.25 * static_cast<double>(kElements);
     EXPECT_EQ(Said(), alone) << received;

@@ -412,6 +412,24 @@ TEST_F(Directions, TooFewRowsDoNotAgree) {
   EXPECT_THAT(Said(), IsEmpty());
 }
 
+// Sums without a rounding, of rows that all err by 8 standard errors: nothing is left of them.
+TEST_F(Directions, OfTwoRowsOneSaysNothingOfTheOther) {
+  const auto set = [&](double weight, double rows) {
+    const double scale = 8 / std::sqrt(weight);
+    sums_.direction_squared = weight;
+    sums_.direction_weights = weight * weight / rows;
+    sums_.error_direction = scale * weight;
+    sums_.direction_products = scale * sums_.direction_weights;
+    sums_.direction_errors = scale * sums_.direction_products;
+  };
+  set(0x1p32, 2);
+  EXPECT_THAT(Said(), IsEmpty());
+  set(0x1p32, 4);
+  EXPECT_THAT(Said(), ElementsAre(kStructured));
+  set(0x1p12, 4);
+  EXPECT_THAT(Said(), ElementsAre(kStructured)) << "however little the rows weigh";
+}
+
 // ---- findings
 
 // First what failed, then what is doubted, each in the order in which they were looked for.

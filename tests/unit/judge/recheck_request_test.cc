@@ -295,5 +295,16 @@ TEST_F(RecheckRequests, TellWhichElementDisagreesAndHowMany) {
   EXPECT_THAT(Run().fault, HasSubstr(" (2 of 2 sampled elements)"));
 }
 
+// The device's reference may come from a function of its own, also where an output must be equal.
+TEST_F(RecheckRequests, TellTheBoundOfWhatDisagrees) {
+  op_.sampled = {1025};
+  plan_.output.dtype = DType::kBF16;
+  plan_.exact = true;
+  device_.answer = {.disagreements = 1, .first = 0, .what = Disagreement::kReference, .got = 7};
+  EXPECT_THAT(Run().fault, HasSubstr("128.125 ± 1.17e-10"));
+  device_.answer.what = Disagreement::kOutput;
+  EXPECT_THAT(Run().fault, HasSubstr("128.125 ± 0"));
+}
+
 }  // namespace
 }  // namespace assay

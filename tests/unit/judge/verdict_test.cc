@@ -401,5 +401,38 @@ TEST_F(Verdicts, ZerosThatTheReferenceDoesNotShareAreSaidToBeSo) {
   EXPECT_THAT(j.findings[0].message, HasSubstr("the reference is not"));
 }
 
+// ---- outputs that are all zero
+
+TEST(Zeros, ProveNothing) { EXPECT_EQ(AllZeros().reason, Reason::kZeros); }
+
+// Of indices 0 is a result as any other, if a probe has shown that the kernel can give others.
+TEST(Zeros, OfIndicesNeedAProbeThatPassed) {
+  Plan plan;
+  plan.indices = true;
+  CaseOutcome outcome;
+  outcome.verdict = Verdict::kPassed;
+  outcome.compare.emplace();
+  outcome.compare->count = outcome.compare->zero_count = 4;
+  EXPECT_FALSE(ProbesShow(plan, outcome));
+  outcome.probes.resize(2);
+  outcome.probes[0].verdict = Verdict::kFailed;
+  outcome.probes[1].verdict = Verdict::kSkipped;
+  EXPECT_FALSE(ProbesShow(plan, outcome));
+  outcome.probes[1].verdict = Verdict::kPassed;
+  EXPECT_TRUE(ProbesShow(plan, outcome));
+  outcome.probes.clear();
+  outcome.compare->zero_count = 3;
+  EXPECT_TRUE(ProbesShow(plan, outcome)) << "one index is another";
+  outcome.compare->zero_count = 4;
+  outcome.verdict = Verdict::kFailed;
+  EXPECT_TRUE(ProbesShow(plan, outcome)) << "it is judged";
+  outcome.verdict = Verdict::kPassed;
+  plan.indices = false;
+  EXPECT_TRUE(ProbesShow(plan, outcome)) << "numbers have a rule of their own";
+  plan.indices = true;
+  outcome.compare.reset();
+  EXPECT_TRUE(ProbesShow(plan, outcome)) << "nothing was compared";
+}
+
 }  // namespace
 }  // namespace assay
