@@ -118,10 +118,14 @@ void Fleet::NoteShortfall(const ReportRows& report) {
                        absl::StrCat("its report has no results", in,
                                     ended ? "" : absl::StrCat("; ", job, " is ", report.state))});
   }
-  if (ended || report.tests.empty()) return;
-  missing.push_back({report.target.empty() ? report.source : report.target,
-                     absl::StrCat("incomplete: ", job, " is ", report.state, ", not FINISHED", in),
-                     static_cast<std::int64_t>(report.tests.size())});
+  const auto count = static_cast<std::int64_t>(report.tests.size());
+  const bool cut = report.total.value_or(0) > count;
+  if ((ended && !cut) || report.tests.empty()) return;
+  missing.push_back(
+      {report.target.empty() ? report.source : report.target,
+       ended ? absl::StrCat("incomplete: has ", count, " of its ", *report.total, " results", in)
+             : absl::StrCat("incomplete: ", job, " is ", report.state, ", not FINISHED", in),
+       count});
 }
 
 bool Fleet::Meet(const ReportRows& report, const std::string& target, std::uint32_t at) {

@@ -86,6 +86,7 @@ struct ReportRows {
   std::string filter;   // which of the suite's cases; empty: all
   std::string verdict;  // of a report of one job
   std::optional<absl::Time> generated_at;
+  std::optional<std::int64_t> total;  // results that its writer counted
   std::map<std::string, std::string> versions;
   std::map<std::string, Daemon> daemons;  // by target
   std::vector<Test> tests;
@@ -221,7 +222,7 @@ class Fleet {
   std::uint32_t CaseOf(const FailedRow& row) const;
 
   std::vector<std::string> duplicates;  // a line each
-  // Reports that are not of a whole job: without results, or written before its end.
+  // Reports that are not of a whole job: without results, cut, or written before its end.
   std::vector<MissingNode> missing;
   std::int64_t reports = 0, results = 0;
   std::int64_t few_samples = 0;                   // times of too few launches to compare

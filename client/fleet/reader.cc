@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/fleet/json_scanner.h"
@@ -165,6 +166,14 @@ const std::set<std::string>& Verdicts() {
   return words;
 }
 
+std::optional<std::int64_t> ReadTotal(JsonScanner& scan, Malformed& malformed) {
+  const std::string_view raw = scan.Raw();
+  std::int64_t total = 0;
+  if (absl::SimpleAtoi(View(raw), &total) && total >= 0) return total;
+  malformed.Note("total", "a whole number from 0", raw);
+  return std::nullopt;
+}
+
 // A digest's text; empty where it is none and `malformed` says so.
 std::string ReadDigest(JsonScanner& scan, std::size_t test, std::size_t probe,
                        Malformed& malformed) {
@@ -263,6 +272,8 @@ struct Document {
       }
     } else if (name == "seed") {
       report.seed = std::string(scan.Raw());
+    } else if (name == "total") {
+      report.total = ReadTotal(scan, malformed);
     } else if (name == "versions") {
       scan.Object(
           [&](std::string_view library) { report.versions[std::string(library)] = scan.Text(); });

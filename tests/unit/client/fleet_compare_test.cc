@@ -198,6 +198,17 @@ TEST_F(FleetCompareTest, AJobThatWasCutOffIsListedAndItsResultsVote) {
   EXPECT_THAT(Compare().out, HasSubstr("SUSPECT  a1:7575 cpu:0"));
 }
 
+// The case that would accuse the device may be among those that were lost.
+TEST_F(FleetCompareTest, AReportOfFewerResultsThanItCountsIsListed) {
+  reports_[1]["tests"].erase(1);
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("MISSING  a1:7575"), HasSubstr("incomplete: has 1 of its 2 results"),
+                    HasSubstr("; 1 result came before and is compared")));
+  EXPECT_EQ(nlohmann::json::parse(Compare({"--format", "json"}).out)["verdict"], "INCONCLUSIVE");
+}
+
 // What a node's own report says of the kernel that a suite requires.
 Json Lacks(const std::string& device) {
   return {{"reason", "unsupported"},

@@ -152,6 +152,17 @@ TEST(Reader, RefusesWordsItDoesNotKnow) {
             "\"DONE\"");
 }
 
+TEST(Reader, RefusesATotalThatIsNoCount) {
+  const auto with = [](const std::string& total) {
+    return R"({"schema": "assay.report/v1", "total": )" + total + R"(, "tests": []})";
+  };
+  EXPECT_EQ(Refusal(with("17")), "");
+  for (const char* total : {"-1", "1.5", "\"17\"", "null"}) {
+    EXPECT_EQ(Refusal(with(total)),
+              std::string("x.json: total: must be a whole number from 0, got ") + total);
+  }
+}
+
 TEST(Reader, FilesThatCannotBeReadAreNamedAndTheOthersStay) {
   const std::string folder = std::filesystem::temp_directory_path() / "assay_fleet_reader_test";
   std::filesystem::create_directories(folder);
