@@ -23,13 +23,16 @@ constexpr Row kRows[] = {
     {"wrong", "any", "any", "both", "A103"},
     {"wrong", "right", "any", "any", "A104"},
     {"wrong", "any", "any", "nothing", "A103"},
-    {"wrong", "any", "again", "right", "A106"},
-    {"wrong", "any", "any", "right", "A101"},
+    // One wrong result that was not confirmed does not convict the device.
+    {"wrong", "nothing", "any", "right", "A103"},
+    {"wrong", "again, both", "again", "right", "A106"},
+    {"wrong", "again, both", "any", "right", "A101"},
 
     {"unsteady", "any", "any", "again", "A102"},
     {"unsteady", "any", "any", "nothing, both", "A105"},
     {"unsteady", "right", "any", "right", "A104"},
-    {"unsteady", "any", "any", "right", "A101"},
+    {"unsteady", "nothing", "any", "right", "A105"},
+    {"unsteady", "again, both", "any", "right", "A101"},
 
     {kDied, "any", "any", "again", "A117"},
     {kDied, "right", "any", "any", "A119"},

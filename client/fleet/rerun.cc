@@ -143,11 +143,18 @@ constexpr std::pair<std::string_view, const char*> kReadings[] = {
     {"A104", "it did not repeat: it comes and goes, keep the evidence and watch the device"},
 };
 
-// What the reruns say together; empty if they say nothing.
+// What the reruns say together; empty if they say nothing. A sibling that was right says something
+// of the device only in a case that went wrong on the device again.
 std::string ReadsAs(const Accused& accused) {
   Reruns reruns{Seen::kAccused, {}, {}, {}};
+  Vote here = Vote::kUnknown;  // each rerun on a sibling follows the one on the device
   for (const Rerun& rerun : accused.reruns) {
-    (rerun.sibling ? reruns.siblings : reruns.here).Add(rerun.vote);
+    if (!rerun.sibling) {
+      here = rerun.vote;
+      reruns.here.Add(here);
+    } else if (rerun.vote == Vote::kAgain || here == Vote::kAgain) {
+      reruns.siblings.Add(rerun.vote);
+    }
   }
   const std::string_view code = BlameOf(reruns);
   for (const auto& [of, reading] : kReadings) {

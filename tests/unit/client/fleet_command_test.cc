@@ -104,6 +104,40 @@ TEST_F(FleetCommandTest, ADeviationIsRunAgainThereAndOnASibling) {
   EXPECT_THAT(Fleet({"--reruns", "0"}).out, AllOf(HasSubstr("SUSPECT"), Not(HasSubstr("rerun"))));
 }
 
+// What one case did on the device and another on the sibling convicts nobody.
+TEST_F(FleetCommandTest, ASiblingClearsTheLibraryOnlyInACaseThatWentWrongAgain) {
+  class Losing : public FakeService {  // the rerun of one case gives no digest
+   public:
+    grpc::Status CreateJob(grpc::ServerContext* context, const v1::CreateJobRequest* request,
+                           v1::Job* job) override {
+      if (all.empty()) all = results;
+      if (request->spec().has_cases()) {
+        const bool second = request->spec().cases().cases(0).gemm().m() == 128;
+        results = {all[second ? 1 : 0]};
+        if (second == loses_second) results[0].clear_probes();
+      }
+      return FakeService::CreateJob(context, request, job);
+    }
+    bool loses_second = false;
+    std::vector<v1::CaseResult> all;
+  };
+  Losing sibling, bad;
+  bad.loses_second = true;
+  for (Losing* node : {&sibling, &bad}) {
+    node->results = nodes_[0].results;
+    for (auto& result : node->results) SetDigest(result, node == &bad ? 'b' : 'a');
+  }
+  const Output output = Assay({"fleet", "run", "--suite", "nightly", "--format", "json",
+                               absl::StrCat(sibling.target(), ",", Targets(), ",", bad.target())});
+  EXPECT_EQ(output.code, 1) << output.err;
+  const auto accused = nlohmann::json::parse(output.out)["accused"];
+  ASSERT_EQ(accused.size(), 1u);
+  std::vector<std::string> outcomes;
+  for (const auto& rerun : accused[0]["reruns"]) outcomes.push_back(rerun["outcome"]);
+  EXPECT_THAT(outcomes, ::testing::UnorderedElementsAre("again", "unknown", "unknown", "right"));
+  EXPECT_THAT(accused[0]["reads_as"], HasSubstr("no sibling to tell"));
+}
+
 // What the host does to a rerun says nothing of the card, and nothing of the library.
 TEST_F(FleetCommandTest, ARerunThatTheHostEndedHasNoVote) {
   class KilledOnTheSibling : public FakeService {

@@ -220,6 +220,11 @@ TEST(Qualify, CardOrLibrary) {
   EXPECT_EQ(code({again, other_wrong}, {again}), "A103") << "all of them: neither";
   EXPECT_EQ(code({right, other_right}, {right}), "A104") << "it did not come back";
   EXPECT_EQ(code({right, other_right}, {again}), "A102") << "but on another device";
+  const v1::CaseResult unproven = Result(v1::VERDICT_INCONCLUSIVE, "zeros");
+  EXPECT_EQ(code({}, {right}), "A103") << "once, and never confirmed";
+  EXPECT_EQ(code({unproven}, {right}), "A103");
+  EXPECT_EQ(code({Killed(0)}, {right}), "A103");
+  EXPECT_EQ(code({unproven, other_wrong}, {right}), "A103");
 }
 
 TEST(Qualify, NoCardIsAcquittedByAnotherThatIsBad) {
@@ -254,6 +259,7 @@ TEST(Qualify, LaunchesThatDifferAreRunAgainToTellCardFromLibrary) {
   EXPECT_EQ(code({unsteady}, {}), "A105") << "no sibling";
   EXPECT_EQ(code({steady}, {steady}), "A104") << "it did not come back";
   EXPECT_EQ(code({unsteady}, {steady, unsteady}), "A105") << "neither";
+  EXPECT_EQ(code({}, {steady}), "A105") << "once, and never confirmed";
 }
 
 TEST(Qualify, WrongResultsWithoutARetryShareTheOutcomeOfTheirProvider) {
