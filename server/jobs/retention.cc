@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -22,6 +23,9 @@ constexpr std::chrono::minutes kInterval(1);
 // Jobs are looked at once in so many intervals.
 constexpr int kLooks = 60;
 constexpr int kPage = 500;
+// The most history that one look deletes by age. A look follows each hour, so that a clock that is
+// years ahead costs a day of history in an hour, and not all of it at once.
+constexpr absl::Duration kMostAtOnce = absl::Hours(24);
 // What one write gives back: a few milliseconds.
 constexpr std::int64_t kStepBytes = std::int64_t{1} << 20;
 
@@ -137,7 +141,11 @@ class Sweeper : public Retention {
 
 absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then,
                                       const std::stop_token& stop) {
-  return DeleteWhile(jobs, stop, [&](const EndedJob& job) { return job.time < then; });
+  std::optional<absl::Time> first;
+  return DeleteWhile(jobs, stop, [&](const EndedJob& job) {
+    if (!first) first = job.time;
+    return job.time < then && job.time - *first < kMostAtOnce;
+  });
 }
 
 absl::StatusOr<int> DeleteOldestBeyond(JobManager& jobs, Store& store, std::int64_t bytes,

@@ -16,8 +16,10 @@
 
 namespace assay::server {
 
-// Deletes the jobs that ended before `then`; how many. What cannot be deleted is logged
-// and left. Jobs that have not ended are never touched. Ends early where `stop` says so.
+// Deletes the jobs that ended before `then` and within a day of the first one; how many. The
+// machine's clock may be wrong, so no call deletes more than a day of history. What cannot be
+// deleted is logged and left. Jobs that have not ended are never touched. Ends early where `stop`
+// says so.
 absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then,
                                       const std::stop_token& stop = {});
 

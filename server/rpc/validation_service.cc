@@ -65,7 +65,8 @@ struct ValidationService::Impl {
   TaskThread libraries{kMostCompilesWaiting};  // users' kernels that come as libraries
   TaskThread backups{1};                       // one copy of the store; another may wait
   TaskThread writes{kMostCallsWaiting};        // plans and commits
-  TaskThread long_work{kMostCallsWaiting};     // calls that wait for a device or read many files
+  TaskThread device_work{kMostCallsWaiting};   // calls that wait for a device
+  TaskThread reads{kMostCallsWaiting};         // calls that read many files or results
   Comparisons comparisons;
   OpenStreams streams;  // last: its thread ends before what it uses
 };
@@ -271,14 +272,14 @@ grpc::ServerUnaryReactor* ValidationService::ListDevices(Context* context, const
     return impl_->device_calls.ListDevices(request, *response);
   };
   // Measuring takes seconds. Without measuring, nothing waits.
-  return request.measure_ceilings() ? desk.AnswerOpenedOn(impl_->long_work, call, opened, list)
+  return request.measure_ceilings() ? desk.AnswerOpenedOn(impl_->device_work, call, opened, list)
                                     : desk.AnswerOpened(call, opened, list);
 }
 
 grpc::ServerUnaryReactor* ValidationService::ReleaseDevice(Context* context, const Bytes* bytes,
                                                            v1::Device* response) {
   return impl_->desk.AnswerOn<v1::ReleaseDeviceRequest>(
-      impl_->long_work, {context, "ReleaseDevice"}, bytes, [this, response](const auto& request) {
+      impl_->device_work, {context, "ReleaseDevice"}, bytes, [this, response](const auto& request) {
         return impl_->device_calls.ReleaseDevice(request, *response);
       });
 }
@@ -293,7 +294,7 @@ grpc::ServerUnaryReactor* ValidationService::ListKernels(Context* context, const
 grpc::ServerUnaryReactor* ValidationService::ListSuites(Context* context, const Bytes* bytes,
                                                         v1::ListSuitesResponse* response) {
   return impl_->desk.AnswerOn<v1::ListSuitesRequest>(
-      impl_->long_work, {context, "ListSuites"}, bytes, [this, response](const auto& request) {
+      impl_->reads, {context, "ListSuites"}, bytes, [this, response](const auto& request) {
         for (v1::Suite& suite :
              DescribeSuites(impl_->devices, impl_->jobs.options(), request.full())) {
           *response->add_suites() = std::move(suite);
@@ -356,7 +357,7 @@ grpc::ServerUnaryReactor* ValidationService::CompareBaselines(Context* context, 
                                                               Bytes* response) {
   // It may read ten thousand results and hold them against as many.
   return impl_->desk.AnswerLargeOn<v1::CompareBaselinesRequest>(
-      impl_->long_work, {context, "CompareBaselines"}, bytes,
+      impl_->reads, {context, "CompareBaselines"}, bytes,
       [this, response](Call&, const v1::CompareBaselinesRequest& asked) {
         return Send(impl_->jobs.baselines().Compare(asked), *response);
       });

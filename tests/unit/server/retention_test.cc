@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -23,6 +24,28 @@ TEST_F(JobsTest, RetentionDeletesWhatEndedBefore) {
   EXPECT_TRUE(absl::IsNotFound(manager_->Get(old).status()));
   EXPECT_TRUE(absl::IsNotFound(manager_->Results(old, 0, 10).status()));
   EXPECT_EQ(manager_->Results(young, 0, 10)->size(), 1u);
+}
+
+// With a clock that is far ahead, every job is too old.
+TEST_F(JobsTest, AWrongClockCostsADayOfHistoryAtATime) {
+  OpenStore();
+  const std::int64_t first = absl::ToUnixSeconds(absl::Now() - absl::Hours(24 * 60));
+  for (const int hour : {0, 1, 23, 24, 50, 1000}) {
+    NewJob job;
+    job.job.set_name(absl::StrCat("jobs/h", hour));
+    job.job.set_state(v1::JOB_STATE_QUEUED);
+    ASSERT_TRUE(store_->CreateJob(job).ok());
+    job.job.set_state(v1::JOB_STATE_FINISHED);
+    job.job.mutable_end_time()->set_seconds(first + 3600 * hour);
+    ASSERT_TRUE(store_->Apply({.name = job.job.name(), .job = job.job}).ok());
+  }
+  Start();
+  const absl::Time wrong = absl::Now() + absl::Hours(24 * 365 * 50);
+  EXPECT_EQ(*DeleteEndedBefore(*manager_, wrong), 3);
+  EXPECT_TRUE(manager_->Get("jobs/h24").ok());
+  EXPECT_EQ(*DeleteEndedBefore(*manager_, wrong), 1) << "the next is more than a day later";
+  EXPECT_EQ(*DeleteEndedBefore(*manager_, absl::FromUnixSeconds(first)), 0);
+  EXPECT_TRUE(manager_->Get("jobs/h50").ok());
 }
 
 TEST_F(JobsTest, RetentionLeavesWhatHasNotEnded) {

@@ -356,6 +356,8 @@ TEST_F(ServiceTest, DrainEndsTheMeasuringOfCeilings) {
     status = Call(&Stub::ListDevices, request, &devices);
   });
   EXPECT_TRUE(Eventually([&] { return measuring->load(); }));
+  v1::ListSuitesResponse suites;
+  EXPECT_TRUE(Call(&Stub::ListSuites, v1::ListSuitesRequest(), &suites).ok()) << "it needs none";
   service_->EndMeasuring();
   caller.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
