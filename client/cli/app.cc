@@ -108,6 +108,18 @@ bool IsFlagValue(const std::string& text) {
   }
 }
 
+// An option that was given an empty text, such as --device "$DEVICE" without that variable. It must
+// not pass for one that was not given. Flags, and options that may be said bare, are no such
+// options. nullptr if there is none.
+const CLI::Option* EmptyOption(const CLI::App& app) {
+  for (const CLI::Option* option : OptionsInReach(app)) {
+    if (option->get_items_expected_min() == 0) continue;
+    const std::vector<std::string>& given = option->results();
+    if (std::find(given.begin(), given.end(), "") != given.end()) return option;
+  }
+  return nullptr;
+}
+
 // CLI11's complaint about a command line, in the form of all other refusals: the option, what it
 // takes, what the user wrote. `last` is the last word that CLI11 had taken.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error,
@@ -204,6 +216,10 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
     return static_cast<int>(
         context.Fail(absl::InvalidArgumentError(UnknownWord(app, rest.front()))));
+  }
+  if (const CLI::Option* empty = EmptyOption(app); empty != nullptr) {
+    return static_cast<int>(context.Fail(absl::InvalidArgumentError(absl::StrCat(
+        SaidName(*empty), ": takes ", empty->get_type_name(), ", got an empty text"))));
   }
   if (!context.action) {
     streams.err << app.help() << std::flush;

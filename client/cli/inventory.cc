@@ -183,7 +183,7 @@ ExitCode ListSuites(const Context& context) {
 }
 
 ExitCode ShowSuite(const Context& context, const std::string& name) {
-  auto format = context.ChosenFormat();
+  auto format = context.ChosenFormat("a suite", {"table", "json"});
   if (!format.ok()) return context.Fail(format.status());
   auto connections = context.Connect();
   if (!connections.ok()) return context.Fail(connections.status());
@@ -215,11 +215,12 @@ ExitCode ShowSuite(const Context& context, const std::string& name) {
 }
 
 ExitCode Version(const Context& context) {
-  auto format = context.ChosenFormat();
+  auto format = context.ChosenFormat("versions", {"table", "json"});
   if (!format.ok()) return context.Fail(format.status());
   auto connections = context.Connect();
   if (!connections.ok()) return context.Fail(connections.status());
   return context.WithOutput([&](std::ostream& out) {
+    ExitCode code = ExitCode::kPassed;
     Json document;
     document["assay"] = ASSAY_VERSION;
     document["daemons"] = Json::array();
@@ -229,8 +230,8 @@ ExitCode Version(const Context& context) {
       const grpc::Status status =
           Ask(*connection, &Stub::GetServerInfo, {}, &info, absl::Seconds(10));
       if (!status.ok()) {
-        // The client's own version is an answer, whoever else is silent.
-        context.Fail(Describe(status, connection->target()));
+        // The client's own version is told, whoever else is silent.
+        code = context.Fail(Describe(status, connection->target()));
         continue;
       }
       Json item = MessageJson(info);
@@ -247,7 +248,7 @@ ExitCode Version(const Context& context) {
       }
     }
     if (*format != Format::kTable) out << Indented(document) << '\n';
-    return ExitCode::kPassed;
+    return code;
   });
 }
 

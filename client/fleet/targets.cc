@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <set>
 #include <utility>
 
@@ -124,10 +123,12 @@ bool StandsAlone(const std::string& word) {
 absl::Status FindList(const std::string& list, bool in_file, Found& found);
 
 absl::Status FindInFile(const std::string& path, Found& found) {
-  std::ifstream file(path);
-  std::string line;
+  const absl::StatusOr<std::string> file = ReadFile(path);
+  if (!file.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("target: ", file.status().message()));
+  }
   int number = 0;
-  while (std::getline(file, line)) {
+  for (const absl::string_view line : absl::StrSplit(*file, '\n')) {
     ++number;
     const std::string text(absl::StripAsciiWhitespace(line.substr(0, line.find('#'))));
     if (text.empty()) continue;
@@ -138,8 +139,6 @@ absl::Status FindInFile(const std::string& path, Found& found) {
       return absl::Status(status.code(), absl::StrCat(path, ":", number, ": ", status.message()));
     }
   }
-  // A folder opens, and cannot be read.
-  if (!file.eof()) return absl::InvalidArgumentError(absl::StrCat("target: cannot read ", path));
   return absl::OkStatus();
 }
 

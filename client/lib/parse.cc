@@ -20,6 +20,8 @@
 namespace assay::client {
 namespace {
 
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file; a device may have no end
+
 absl::Status Wrong(std::string_view what, std::string_view should_be, std::string_view text) {
   return absl::InvalidArgumentError(
       absl::StrCat(View(what), ": must be ", View(should_be), ", got \"", View(text), "\""));
@@ -92,7 +94,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   // A stream does not tell a folder from an empty file.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   ssize_t count = fd < 0 ? -1 : 1;
-  while (fd >= 0 && count != 0) {
+  while (fd >= 0 && count != 0 && bytes.size() <= kMostBytes) {
     count = read(fd, piece.data(), piece.size());
     if (count > 0) bytes.append(piece.data(), static_cast<std::size_t>(count));
     if (count < 0 && errno != EINTR) break;
@@ -100,6 +102,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const int error = errno;
   if (fd >= 0) close(fd);
   if (count == 0) return bytes;
+  if (count > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", path, ": it has more than 1 GiB"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("cannot read ", path, ": ", std::generic_category().message(error)));
 }

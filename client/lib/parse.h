@@ -36,7 +36,7 @@ absl::StatusOr<google::protobuf::Duration> ParsePositiveDuration(std::string_vie
                                                                  std::string_view text);
 
 // The bytes of a file. INVALID_ARGUMENT "cannot read PATH: REASON" if there are none to be had, as
-// of a folder. A pipe is read to its end.
+// of a folder, or more than 1 GiB. A pipe is read to its end.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // The text of a file of --suite-file. It must be UTF-8, as protobuf's strings are.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <system_error>
 
@@ -21,8 +22,6 @@
 namespace assay::client {
 namespace {
 
-// A cubin of a whole library has some 100 MB.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 constexpr int kMachineX86 = 62, kMachineArm = 183, kMachineCuda = 190, kMachineAmd = 224;
 
 using Kernels = absl::StatusOr<std::vector<LintedKernel>>;
@@ -32,7 +31,8 @@ class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& bytes) {
     const char* const folder = std::getenv("TMPDIR");
-    path_ = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/assay-lint-XXXXXX");
+    path_ =
+        absl::StrCat(folder == nullptr || *folder == '\0' ? "/tmp" : folder, "/assay-lint-XXXXXX");
     const int fd = mkstemp(path_.data());
     if (fd < 0) return;
     std::size_t at = 0;
@@ -129,12 +129,17 @@ absl::StatusOr<LintReport> Lint(const std::string& path, const std::string& arch
   const auto named = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   };
+  std::error_code none;
+  const std::filesystem::file_status about = std::filesystem::status(path, none);
+  if (std::filesystem::is_directory(about)) {
+    return named(absl::InvalidArgumentError("it is a folder; name one file in it"));
+  }
+  if (std::filesystem::exists(about) && !std::filesystem::is_regular_file(about)) {
+    return named(absl::InvalidArgumentError("it is a pipe or a device; must be a regular file"));
+  }
   const absl::StatusOr<std::string> bytes = ReadFile(path);
   if (!bytes.ok()) return bytes.status();
   if (bytes->empty()) return named(absl::InvalidArgumentError("it is empty"));
-  if (bytes->size() > kMostBytes) {
-    return named(absl::InvalidArgumentError("it is larger than 1 GiB"));
-  }
   Kernels kernels = LintBytes(path, *bytes, arch);
   if (!kernels.ok()) return named(kernels.status());
   if (kernels->empty()) return named(absl::InvalidArgumentError("it holds no kernel"));

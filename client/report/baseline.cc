@@ -211,7 +211,11 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
 
 absl::StatusOr<v1::Baseline> ReadBaselineFile(const std::string& path) {
   std::error_code none;
-  if (std::filesystem::is_directory(path, none)) return Bad(path, "is a folder, and no baseline");
+  const std::filesystem::file_status about = std::filesystem::status(path, none);
+  if (std::filesystem::is_directory(about)) return Bad(path, "is a folder, and no baseline");
+  if (std::filesystem::exists(about) && !std::filesystem::is_regular_file(about)) {
+    return Bad(path, "is a pipe or a device; must be a regular file");
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file)

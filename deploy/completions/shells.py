@@ -18,6 +18,8 @@ FORMATS = {
     "assay fleet run": ["table", "json", "html"],
     "assay fleet compare": ["table", "json", "html"],
     "assay fleet status": ["table", "json"],
+    "assay suites show": ["table", "json"],
+    "assay version": ["table", "json"],
     "assay baseline show": ["table", "json", "jsonl", "csv"],
     "assay baseline compare": ["table", "json", "jsonl", "csv", "markdown"],
     **{f"assay {listing}": ["table", "json", "jsonl"]

@@ -18,7 +18,8 @@ JUDGE = {"assay run", "assay bench", "assay selftest", "assay watch", "assay com
 DONE = "0 done, whatever verdicts are shown, 2 usage or a malformed request, " \
        "3 the daemon cannot be reached, or it refused"
 ENDS = {
-    "assay version": "0 the client's version was printed, whether or not a daemon answers, 2 usage",
+    "assay version": "0 every daemon answered, 2 usage, 3 a daemon cannot be reached, or it refused; the client's "
+                     "version is printed all the same (without a daemon: assay --version)",
     "assay explain": DONE + ", 4 there is no result yet",
     "assay show": DONE + ", 4 the case gave no elements to show",
     "assay baseline compare": "0 nothing became slower, 1 a case became slower or fails now, 2 usage, a malformed "

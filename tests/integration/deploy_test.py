@@ -104,6 +104,14 @@ class Documents(unittest.TestCase):
             self.assertEqual(read(folder, "deploy", path), read(DEPLOY, path), path)
 
 
+class Render(unittest.TestCase):
+    def test_without_helm_one_line_says_what_to_do(self):
+        done = subprocess.run([os.path.join(DEPLOY, "kubernetes/render"), "--set", "gpu.vendor=nvidia"], capture_output=True,
+                              text=True, check=False, env={**os.environ, "HELM": "/nowhere/helm"})
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"\Arender: there is no program /nowhere/helm: install helm, .*HELM to its path\n\Z")
+
+
 class Completions(unittest.TestCase):
     # What is typed, and what has to be offered.
     CASES = [(["assay", "qual"], {"qualify"}), (["assay", "run", "gemm", "--tr"], {"--trans-a", "--trans-b"}),

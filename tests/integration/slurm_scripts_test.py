@@ -136,6 +136,20 @@ class HealthCheck(Scripts):
         self.assertEqual(self.look("cuda:1", "cuda:0", "cuda:1"),
                          ("", "health-check: n1: has 2 cuda devices, more than ASSAY_EXPECT_DEVICES, which is cuda:1\n"))
 
+    def test_a_node_that_was_drained_for_silence_comes_back_after_a_boot(self):
+        self.program("scontrol", DRAINED.replace("{folder}", self.folder).replace("case", f"echo >>{self.folder}/asked\n"
+                     f"[ ! -e {self.folder}/busy ] || exit 1\ncase", 1))
+        self.write("reason", "assay A901 assayd silent: gone")
+        # Nothing is left of what an earlier check remembered, and at first the controller does not answer.
+        self.write("busy", "")
+        self.assertIn("asked again: scontrol ended with 1", self.look("")[1])
+        os.remove(f"{self.folder}/busy")
+        self.look("")
+        self.assertEqual(self.read("updated"), "NodeName=n1 State=RESUME\n")
+        asked = self.read("asked")
+        self.look("")
+        self.assertEqual(self.read("asked"), asked, "the controller is asked once")
+
     def test_a_count_that_is_none_drains_nothing_and_is_said(self):
         for wrong in ("cuda:", "x:3", "-1", "cuda:1:2", "eight"):
             drained, said = self.look(wrong)

@@ -393,6 +393,8 @@ TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
   EXPECT_EQ(ParseBaselineSource("no-such.json").status().message(),
             "no-such.json: cannot be read: No such file or directory");
   EXPECT_EQ(ParseBaselineSource("/").status().message(), "/: is a folder, and no baseline");
+  EXPECT_EQ(ParseBaselineSource("/dev/zero").status().message(),
+            "/dev/zero: is a pipe or a device; must be a regular file");
   EXPECT_DOUBLE_EQ(*ParseThreshold("5%"), 0.05);
   EXPECT_DOUBLE_EQ(*ParseThreshold("0.1"), 0.1);
   EXPECT_FALSE(ParseThreshold("five").ok());

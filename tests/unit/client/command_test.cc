@@ -124,6 +124,26 @@ TEST(Errors, WhatContradictsItselfIsRefused) {
   EXPECT_TRUE(service.created().empty());
 }
 
+// A variable that a script did not set must not choose another device, target or kernel.
+TEST(Errors, AnEmptyTextIsNoValue) {
+  FakeService service;
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
+      {{"run", "gemm", "--m", "4", "--device", ""}, "device: takes ID"},
+      {{"run", "gemm", "--m", "4", "--dtype", "fp32", "--dtype", ""}, "dtype: takes "},
+      {{"run", "--suite", "smoke", "--label", ""}, "label: takes KEY=VALUE"},
+      {{"run", "--kernel", "", "gemm", "--m", "4"}, "kernel: takes FILE"},
+      {{"devices", "--output", ""}, "output: takes FILE"},
+      {{"qualify", ""}, "level: takes LEVEL"},
+      {{"cancel", "a", ""}, "job: takes "}};
+  for (const auto& [line, said] : lines) {
+    const Output output = Assay(service, line);
+    EXPECT_EQ(output.code, 2) << said;
+    EXPECT_THAT(output.err,
+                AllOf(StartsWith("assay: " + said), HasSubstr(", got an empty text\n")));
+  }
+  EXPECT_TRUE(service.created().empty());
+}
+
 // --filter of assay jobs was called "filter (--name, …)", --compare "inline_baseline".
 TEST(Errors, AFieldIsCalledAsItsOptionIs) {
   FakeService service;
@@ -506,6 +526,9 @@ TEST(Listings, DevicesKernelsSuitesAndJobsAsTableAndJson) {
               HasSubstr("did you mean \"nightly\"?"));
   EXPECT_THAT(Assay(service, {"jobs"}).out, HasSubstr("jobs/4f2k  finished  PASSED   0/1"));
   EXPECT_THAT(Assay(service, {"version"}).out, HasSubstr("assayd 0.1.0"));
+  const Output alone = Assay({"version", "--target", "127.0.0.1:1"});
+  EXPECT_EQ(alone.code, 3) << "no daemon answered";
+  EXPECT_THAT(alone.out, StartsWith("assay "));
   for (const char* key : {"devices", "kernels", "suites", "jobs"}) {
     const auto json = nlohmann::json::parse(Assay(service, {key, "--format", "json"}).out);
     ASSERT_TRUE(json.contains(key)) << key;

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -375,6 +377,19 @@ TEST(LintReport, TextAndJsonSayTheSame) {
   EXPECT_TRUE(HasError(report));
   report.kernels[0].findings.clear();
   EXPECT_FALSE(HasError(report));
+}
+
+// A device has no end, and a pipe that nobody writes has no beginning.
+TEST(Lint, ReadsRegularFilesOnly) {
+  const std::string pipe = ::testing::TempDir() + "/lint_test.pipe";
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {std::string("/dev/zero"), pipe}) {
+    EXPECT_EQ(Lint(path, "").status().message(),
+              path + ": it is a pipe or a device; must be a regular file");
+  }
+  unlink(pipe.c_str());
+  EXPECT_EQ(Lint("/", "").status().message(), "/: it is a folder; name one file in it");
 }
 
 }  // namespace
