@@ -204,8 +204,14 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
 
 std::string EscapeXml(std::string_view text) {
   std::string escaped;
-  for (char c : text) {
-    switch (c) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    // XML has no U+FFFE and U+FFFF.
+    if (const std::string_view one = text.substr(i, 3); one == "\uFFFE" || one == "\uFFFF") {
+      escaped += "\uFFFD";
+      i += 2;
+      continue;
+    }
+    switch (const char c = text[i]) {
       case '&':
         escaped += "&amp;";
         break;
@@ -243,6 +249,7 @@ std::string EscapeMarkdown(std::string_view text) {
         escaped += "&lt;";
         break;
       case '\n':
+      case '\r':
         escaped += ' ';
         break;
       case '_':  // within a word, as in layer_norm, it marks nothing

@@ -135,6 +135,8 @@ def _with_port(text: str) -> str:
 
 def resolve(target: Optional[str], targets_file: Optional[str], tls: Tls, token_file: Optional[str]) -> Target:
     """The one daemon that is meant."""
+    if target is not None and not (isinstance(target, str) and target.strip()):
+        raise refuse("target", f"must be HOST:PORT or a name in the targets file, got {target!r}")
     text = (target or os.environ.get("ASSAY_TARGET") or DEFAULT_TARGET).strip()
     path = targets_file or _default_file()
     named = _named_targets(path) if path else {}

@@ -53,7 +53,7 @@ def assay_client(request: pytest.FixtureRequest) -> Iterator[Client]:
     from .daemon import Daemon
 
     target: Optional[str] = request.config.getoption("--assay-target")
-    if target or os.environ.get("ASSAY_TARGET"):
+    if target is not None or os.environ.get("ASSAY_TARGET"):
         with connect(target) as client:
             yield client
         return

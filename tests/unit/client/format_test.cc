@@ -419,6 +419,8 @@ TEST(Units, AsPeopleSayThem) {
   EXPECT_EQ(ShortenMiddle("abcdefghij", 7), "abc…hij");
   EXPECT_EQ(ShortenMiddle("µbcdefghµ", 4), "µb…µ");
   EXPECT_EQ(EscapeXml("a<b>&\"\x01"), "a&lt;b&gt;&amp;&quot;\xEF\xBF\xBD");
+  EXPECT_EQ(EscapeXml("a\uFFFE\uFFFFb\uFFFC"), "a\uFFFD\uFFFDb\uFFFC") << "XML has no such letters";
+  EXPECT_EQ(EscapeMarkdown("a|b\r\n"), "a\\|b  ") << "a cell is one line";
 }
 
 }  // namespace
