@@ -1,16 +1,20 @@
 #include "client/cli/app.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/context.h"
 #include "client/cli/help_format.h"
 #include "client/lib/errors.h"
+#include "client/lib/parse.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
@@ -120,6 +124,40 @@ const CLI::Option* EmptyOption(const CLI::App& app) {
   return nullptr;
 }
 
+// Whether --output would replace a file that the command reads.
+bool ReplacesInput(const CLI::App& app, const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_regular_file(output, error)) return false;
+  for (const CLI::Option* option : OptionsInReach(app)) {
+    if (!absl::StrContains(option->get_type_name(), "FILE") && !option->check_lname("inputs")) {
+      continue;
+    }
+    if (option->check_lname("output")) continue;
+    for (const std::string& text : option->results()) {
+      for (const std::string& path : SplitList(text)) {
+        if (fs::equivalent(path, output, error)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// What is wrong with a command line that CLI11 took; "" if nothing is.
+std::string WhatElseIsWrong(const CLI::App& app, const std::string& output) {
+  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+    return UnknownWord(app, rest.front());
+  }
+  if (const CLI::Option* empty = EmptyOption(app); empty != nullptr) {
+    return absl::StrCat(SaidName(*empty), ": takes ", empty->get_type_name(),
+                        ", got an empty text");
+  }
+  if (ReplacesInput(app, output)) {
+    return absl::StrCat("output: this command reads ", output, "; name another file");
+  }
+  return "";
+}
+
 // CLI11's complaint about a command line, in the form of all other refusals: the option, what it
 // takes, what the user wrote. `last` is the last word that CLI11 had taken.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error,
@@ -213,13 +251,8 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
     return static_cast<int>(
         context.Fail(absl::InvalidArgumentError(WhatIsWrong(app, error, last))));
   }
-  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
-    return static_cast<int>(
-        context.Fail(absl::InvalidArgumentError(UnknownWord(app, rest.front()))));
-  }
-  if (const CLI::Option* empty = EmptyOption(app); empty != nullptr) {
-    return static_cast<int>(context.Fail(absl::InvalidArgumentError(absl::StrCat(
-        SaidName(*empty), ": takes ", empty->get_type_name(), ", got an empty text"))));
+  if (const std::string wrong = WhatElseIsWrong(app, context.globals.output); !wrong.empty()) {
+    return static_cast<int>(context.Fail(absl::InvalidArgumentError(wrong)));
   }
   if (!context.action) {
     streams.err << app.help() << std::flush;

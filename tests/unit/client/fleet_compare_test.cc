@@ -198,6 +198,14 @@ TEST_F(FleetCompareTest, AJobThatWasCutOffIsListedAndItsResultsVote) {
   EXPECT_THAT(Compare().out, HasSubstr("SUSPECT  a1:7575 cpu:0"));
 }
 
+TEST_F(FleetCompareTest, AReportThatIsComparedIsNotReplaced) {
+  const std::string report = folder_ / "1.json";
+  const Output output = Compare({"--format", "json", "--output", report});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_EQ(output.err, "assay: output: this command reads " + report + "; name another file\n");
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(report))["schema"], "assay.report/v1");
+}
+
 // The case that would accuse the device may be among those that were lost.
 TEST_F(FleetCompareTest, AReportOfFewerResultsThanItCountsIsListed) {
   reports_[1]["tests"].erase(1);
