@@ -274,6 +274,21 @@ class Collect(Scripts):
             self.assertEqual([call.count("/report.json") for call in calls], groups, (nodes, most))
 
 
+class Nightly(Scripts):
+    def test_of_two_that_begin_in_the_same_second_one_goes_on(self):
+        self.program("date", "#!/bin/sh\necho 2026-11-22T013000\n")
+        self.program("sinfo", "#!/bin/sh\necho 'n1|idle|none'\n")
+        self.program("sbatch", f"#!/bin/sh\necho \"$@\" >>{self.folder}/submitted\necho 7\n")
+        settings = f"ASSAY_REPORTS={self.folder}/reports\n"
+        done = self.run_script("nightly", settings=settings)
+        self.assertEqual(done.returncode, 0, done)
+        submitted = self.read("submitted")
+        done = self.run_script("nightly", settings=settings)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertIn("another `nightly` has just begun", done.stderr)
+        self.assertEqual(self.read("submitted"), submitted)
+
+
 class Words(Scripts):
     USAGE = {"collect": "FOLDER", "epilog": "", "health-check": "", "nightly": "", "nightly.sbatch": "SCRIPTS FOLDER", "prolog": "",
              "verdict": "NODE [FILE]"}
