@@ -343,7 +343,7 @@ class Ended(Scripts):
         """The processes that a script's `assay` was, when the script was ended, and the script's exit code."""
         self.write("pids", "")
         self.write("of", name)
-        self.write("own.conf", f"PATH={self.folder}:$PATH\nASSAY_LOG=\nASSAY_REPORTS={self.folder}/reports\n"
+        self.write("own.conf", f"PATH={self.folder}:$PATH\nASSAY_LOG=\nASSAY_REPORTS={tempfile.mkdtemp(dir=self.folder)}\n"
                                "ASSAY_EPILOG_LIMIT=900\nASSAY_ANSWER=900\n")
         environment = {**os.environ, "ASSAY_CONF": f"{self.folder}/own.conf", "SLURM_JOB_GPUS": "0"}
         with open(f"{self.folder}/said", "w", encoding="utf-8") as said, subprocess.Popen(
