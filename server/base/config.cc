@@ -163,10 +163,11 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
   CLI::App app("Validates and benchmarks compute kernels on the devices of this node.", "assayd");
   app.set_version_flag("--version", Cat("assayd ", version));
   std::string file;
-  app.add_option("--config", file,
-                 Cat("TOML file in which every option is a key without the dashes (default ",
-                     kDefaultFile, " if it exists)"))
-      ->type_name("FILE");
+  const CLI::Option* const config =
+      app.add_option("--config", file,
+                     Cat("TOML file in which every option is a key without the dashes (default ",
+                         kDefaultFile, " if it exists)"))
+          ->type_name("FILE");
   // The elements must not move, because CLI11 writes into them.
   std::deque<std::pair<const options::Option*, options::Values>> given;
   std::deque<bool> switches;
@@ -211,6 +212,9 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
     return Invalid(Cat("unknown option \"", word, "\"", near));
   }
 
+  if (config->count() > 0 && file.empty()) {
+    return Invalid("--config must not be empty; give it a value or leave it out");
+  }
   if (absl::Status status =
           ReadFile(file.empty() ? std::string(kDefaultFile) : file, !file.empty(), parsed.config);
       !status.ok()) {

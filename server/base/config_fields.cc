@@ -20,6 +20,8 @@ absl::Status Wrong(const std::string& message) { return absl::InvalidArgumentErr
 Field Text(std::string Config::*member) {
   return FieldOf(
       [member](const Values& v, Config& c) {
+        // A variable that a script did not set must not turn off a check of callers.
+        if (v.back().empty()) return Wrong("must not be empty; give it a value or leave it out");
         c.*member = v.back();
         return absl::OkStatus();
       },
@@ -30,7 +32,7 @@ Field AddressOrOff(std::string Config::*member) {
   return FieldOf(
       [member](const Values& v, Config& c) {
         c.*member = v.back() == "off" ? "" : v.back();
-        return (c.*member).empty() ? absl::OkStatus() : ParseHostPort(c.*member).status();
+        return v.back() == "off" ? absl::OkStatus() : ParseHostPort(v.back()).status();
       },
       member);
 }

@@ -73,6 +73,17 @@ TEST(ConfigTest, TheHealthPortIsOffUntilNamed) {
   EXPECT_THAT(ParseError({"--health-listen", "7577"}), HasSubstr("--health-listen must be"));
 }
 
+// Else a variable that a unit's author forgot would turn off the check of clients.
+TEST(ConfigTest, AnEmptyTextIsNoValue) {
+  for (const char* option : {"--tls-cert", "--tls-client-ca", "--roles-file", "--state-dir",
+                             "--suites-dir", "--worker", "--config"}) {
+    EXPECT_EQ(ParseError({option, ""}),
+              std::string(option) + " must not be empty; give it a value or leave it out");
+  }
+  EXPECT_THAT(ParseError({"--metrics-listen", ""}), HasSubstr("must be HOST:PORT"));
+  EXPECT_THAT(TomlError("roles-file = \"\""), HasSubstr("roles-file must not be empty"));
+}
+
 TEST(ConfigTest, JobsAreKeptForNinetyDaysAndTenGibibytesUnlessSaid) {
   EXPECT_EQ(Parse({})->config.store_keep, absl::Hours(2160));
   EXPECT_EQ(Parse({})->config.store_keep_bytes, std::int64_t{10} << 30);
