@@ -1,4 +1,5 @@
 // assay: the command line of Assay.
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -13,7 +14,20 @@
 #include "client/cli/app.h"
 #include "client/lib/errors.h"
 
+namespace {
+
+// The number of a standard stream that is closed would go to the next file or socket, and what is
+// written to the stream would land there. Writing to a closed standard output still fails.
+void HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  HoldStandardStreams();
   std::ios::sync_with_stdio(false);
   // What gRPC would log reaches the user as a status, in words.
   // No other thread runs yet: NOLINTNEXTLINE(concurrency-mt-unsafe)

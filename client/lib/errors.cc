@@ -35,8 +35,15 @@ std::string OptionOf(std::string path) {
 }
 
 std::string OptionOfField(const std::string& field) {
-  // A list of jobs has a filter, too, which is one option.
-  if (field == "spec.filter") return "filter (--name, --op, --provider, --dtype)";
+  // Fields of a job, and not of a list of jobs or of a case, which have the same short names.
+  constexpr std::pair<const char*, const char*> kOfJob[] = {
+      {"spec.filter", "filter (--name, --op, --provider, --dtype)"},
+      {"spec.deadline", "job-deadline"},
+      {"spec.case_deadline", "case-deadline"},
+      {"spec.wait_for_others", "wait-for-others"}};
+  for (const auto& [path, option] : kOfJob) {
+    if (field == path) return option;
+  }
   return OptionOf(ShortPath(field));
 }
 

@@ -9,6 +9,7 @@
 // Exit codes: 0 after a signal and a drain; 2 wrong usage or configuration; 3 a wrong environment
 // (a port in use, a state folder that is locked or cannot be written, no worker); 128 + n after a
 // second signal n, which ends the daemon at once.
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -33,6 +34,14 @@
 
 namespace assay::server {
 namespace {
+
+// The number of a standard stream that is closed would go to the next file or socket, and the log
+// would be written there.
+void HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+  }
+}
 
 // Opens a descriptor for signals, so that one poll can wait for a signal and for the end of the
 // drain. The signals are blocked before the first thread starts.
@@ -83,6 +92,7 @@ std::optional<int> WaitForSecond(int signals, int drained) {
 }
 
 int Main(int argc, char** argv) {
+  HoldStandardStreams();
   const int signals = OpenSignals();
   ServiceManager manager = ServiceManager::FromEnvironment();
   ShareMemoryPools();

@@ -105,6 +105,19 @@ class Requests(unittest.TestCase):
             self.assertEqual(done.returncode, code, (words, done))
             self.assertIn("cannot write standard output: No space left on device", done.stderr)
 
+    def test_a_standard_stream_that_is_closed_becomes_no_other_file(self):
+        done = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", harness.ASSAY, "suites", "--target", self.daemon.grpc],
+                              stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertIn("cannot write standard output: Bad file descriptor", done.stderr)
+        with tempfile.TemporaryDirectory(prefix="assay-closed-") as folder, subprocess.Popen(
+                ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", harness.ASSAYD, "--listen", f"unix:{folder}/socket",
+                 "--metrics-listen", "off", "--state-dir", f"{folder}/state"]) as daemon:
+            harness.wait_until(lambda: os.path.exists(f"{folder}/socket"), 60, "the daemon serves")
+            self.assertEqual({os.readlink(f"/proc/{daemon.pid}/fd/{fd}") for fd in range(3)}, {"/dev/null"})
+            daemon.terminate()
+            self.assertEqual(daemon.wait(60), 0)
+
     def test_the_daemon_still_works(self):
         self.assertEqual(self.daemon.run("run", *GEMM).code, 0)
 

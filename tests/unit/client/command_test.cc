@@ -138,9 +138,11 @@ TEST(Errors, AnEmptyTextIsNoValue) {
   for (const auto& [line, said] : lines) {
     const Output output = Assay(service, line);
     EXPECT_EQ(output.code, 2) << said;
-    EXPECT_THAT(output.err,
-                AllOf(StartsWith("assay: " + said), HasSubstr(", got an empty text\n")));
+    EXPECT_THAT(output.err, StartsWith("assay: " + said));
+    EXPECT_THAT(output.err, HasSubstr(", got an empty text\n"));
   }
+  EXPECT_EQ(Assay({"devices", "--target", ""}).err,
+            "assay: target: takes LIST, got an empty text\n");
   EXPECT_TRUE(service.created().empty());
 }
 
@@ -156,6 +158,9 @@ TEST(Errors, AFieldIsCalledAsItsOptionIs) {
             "assay: filter (--name, --op, --provider, --dtype): is wrong\n");
   EXPECT_EQ(said("spec.slices[1]", run), "assay: slices[1]: is wrong\n") << "which of several";
   EXPECT_EQ(said("spec.baseline_threshold", run), "assay: threshold: is wrong\n");
+  EXPECT_EQ(said("spec.deadline", run), "assay: job-deadline: is wrong\n");
+  EXPECT_EQ(said("spec.case_deadline", run), "assay: case-deadline: is wrong\n");
+  EXPECT_EQ(said("spec.cases.cases[0].deadline", run), "assay: deadline: is wrong\n");
   std::vector<std::string> held = run;
   held.insert(held.end(), {"--compare", "nightly"});
   EXPECT_EQ(said("spec.baseline", held), "assay: compare: is wrong\n");
