@@ -38,6 +38,9 @@ constexpr char kTargetsHelp[] =
     "  k8s:LABEL=VALUE[,NAMESPACE]  the pods with a label (kubectl)\n"
     "Default: ASSAY_TARGET, else 127.0.0.1:7575. The port is 7575 if none is given.\n";
 
+constexpr char kLimitHelp[] = "nodes that are asked at the same time (default 256)";
+constexpr WholeRange kLimits{1, 65536};
+
 struct RunOptions {
   std::vector<std::string> targets;
   std::string suite, suite_file, device, mode, seed, ops, providers, dtypes, name, job_deadline,
@@ -201,10 +204,6 @@ ExitCode Run(const Context& context, const RunOptions& options) {
   if (!follow.ok()) return context.Fail(follow.status());
   auto spec = SpecOf(options);
   if (!spec.ok()) return context.Fail(spec.status());
-  if (options.limit < 1) {
-    return context.Fail(
-        absl::InvalidArgumentError(absl::StrCat("limit: must be at least 1, got ", options.limit)));
-  }
   auto targets = Targets(context, options.targets);
   if (!targets.ok()) return FailToFind(context, targets.status());
   if (absl::Status made = MakeFolder(options.reports); !made.ok()) return context.Fail(made);
@@ -258,8 +257,7 @@ ExitCode Status(const Context& context, const std::vector<std::string>& words, i
   auto targets = Targets(context, words);
   if (!targets.ok()) return FailToFind(context, targets.status());
   return context.WithOutput([&](std::ostream& out) {
-    return FleetStatus(context, *std::move(targets), static_cast<std::size_t>(std::max(limit, 1)),
-                       *format, out);
+    return FleetStatus(context, *std::move(targets), static_cast<std::size_t>(limit), *format, out);
   });
 }
 
@@ -306,13 +304,13 @@ void AddRun(CLI::App& fleet, Context& context) {
   run->add_flag("--bench", options->bench, "the same as --mode benchmark");
   text("--seed", options->seed, "N", "seed of cases that have none");
   text("--job-deadline", options->job_deadline, "TIME", "longest time for the job of each node");
-  AddWholeNumber(*run, "limit", options->limit,
-                 "nodes that are asked at the same time (default 256)");
+  AddWholeNumber(*run, "limit", options->limit, kLimitHelp, kLimits);
   text("--reports", options->reports, "DIR",
        "also write each node's report there, for fleet compare");
   AddWholeNumber(
       *run, "reruns", options->reruns,
-      "cases of an accused device that run once more, there and on a sibling (default 3)");
+      "cases of an accused device that run once more, there and on a sibling (default 3)",
+      {0, 1000});
   run->footer(absl::StrCat(
       kTargetsHelp,
       "Exit codes: 1 a device is accused, a job failed or a case fails on every device,\n"
@@ -336,7 +334,7 @@ void AddFleetCommand(CLI::App& app, Context& context) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto limit = std::make_shared<int>(256);
   AddTargets(*status, *words);
-  AddWholeNumber(*status, "limit", *limit, "nodes that are asked at the same time (default 256)");
+  AddWholeNumber(*status, "limit", *limit, kLimitHelp, kLimits);
   status->footer(absl::StrCat(
       kTargetsHelp,
       "Exit codes: 0 every node answered, 2 the request is wrong, 3 a scheduler cannot be asked,\n"

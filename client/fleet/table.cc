@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/fleet/report.h"
+#include "client/lib/text.h"
 #include "client/report/columns.h"
 #include "client/report/units.h"
 
@@ -88,12 +89,13 @@ class FleetTable {
 
  private:
   std::string NameOf(std::uint32_t device) const { return fleet_.devices[device].name(); }
-  void Widen(const std::string& name) { width_ = std::max(width_, DisplayWidth(name)); }
+  void Widen(const std::string& name) { width_ = std::max(width_, DisplayWidth(Visible(name))); }
 
-  // "  SUSPECT  a07 cuda:1  …".
+  // "  SUSPECT  a07 cuda:1  …". Anybody may have written a report: what a terminal obeys is not
+  // printed.
   void Row(const char* word, const char* code, const std::string& name, const std::string& text) {
-    out_ << "  " << Painted(PadRight(word, 9), code, colour_) << PadRight(name, width_) << "  "
-         << text << '\n';
+    out_ << "  " << Painted(PadRight(word, 9), code, colour_) << PadRight(Visible(name), width_)
+         << "  " << Visible(text) << '\n';
   }
 
   void WriteAccused(const Accused& accused) {
@@ -104,16 +106,19 @@ class FleetTable {
     const std::size_t shown = every_ ? all : std::min(all, kShownEvidence);
     for (std::size_t i = 0; i < shown; ++i) {
       const Evidence& evidence = accused.evidence[i];
-      out_ << indent << evidence.case_name << (evidence.case_name.empty() ? "" : ": ")
-           << evidence.text << '\n';
+      out_ << indent << Visible(evidence.case_name) << (evidence.case_name.empty() ? "" : ": ")
+           << Visible(evidence.text) << '\n';
     }
     WriteMore(shown, all, indent, out_);
     if (!accused.unlike.empty()) {
-      out_ << indent << "unlike its peers: " << absl::StrJoin(accused.unlike, "; ") << '\n';
+      out_ << indent << "unlike its peers: " << Visible(absl::StrJoin(accused.unlike, "; "))
+           << '\n';
     }
     for (const Rerun& rerun : accused.reruns) {
-      out_ << indent << (rerun.sibling ? "sibling " : "rerun ") << rerun.node << " " << rerun.device
-           << ": " << rerun.case_name << ": " << rerun.text << '\n';
+      out_ << indent << (rerun.sibling ? "sibling " : "rerun ")
+           << Visible(absl::StrCat(rerun.node, " ", rerun.device, ": ", rerun.case_name, ": ",
+                                   rerun.text))
+           << '\n';
     }
     if (!accused.reads_as.empty()) out_ << indent << "reads as " << accused.reads_as << '\n';
   }
@@ -141,7 +146,7 @@ class FleetTable {
     if (lines.empty()) return;
     out_ << heading << '\n';
     const std::size_t shown = every_ ? lines.size() : std::min(lines.size(), kShownLines);
-    for (std::size_t i = 0; i < shown; ++i) out_ << "  " << lines[i] << '\n';
+    for (std::size_t i = 0; i < shown; ++i) out_ << "  " << Visible(lines[i]) << '\n';
     WriteMore(shown, lines.size(), "  ", out_);
   }
 

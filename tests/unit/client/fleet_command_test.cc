@@ -363,7 +363,10 @@ TEST_F(FleetCommandTest, MistakesAreUsage) {
   std::ofstream(suite) << "title = \"\xff\"\n";
   EXPECT_THAT(Assay({"fleet", "run", "--suite-file", suite, Targets()}).err,
               HasSubstr("suite-file: " + suite + " is not UTF-8 text, so it is no suite"));
-  EXPECT_THAT(Fleet({"--limit", "0"}).err, HasSubstr("limit: must be at least 1, got 0"));
+  EXPECT_THAT(Fleet({"--limit", "0"}).err,
+              HasSubstr("limit: must be a whole number from 1 to 65536, got \"0\""));
+  EXPECT_THAT(Fleet({"--reruns", "-1"}).err, HasSubstr("reruns: must be a whole number from 0"));
+  EXPECT_EQ(Assay({"fleet", "status", "--limit", "0"}).code, 2);
   EXPECT_THAT(Fleet({"--format", "csv"}).err, HasSubstr("a fleet can be had as table, json, html"));
   const Output tool = Assay({"fleet", "status", "slurm:no-such-partition"});
   EXPECT_EQ(tool.code, 3);

@@ -206,6 +206,13 @@ TEST_F(FleetCompareTest, AReportThatIsComparedIsNotReplaced) {
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(report))["schema"], "assay.report/v1");
 }
 
+TEST_F(FleetCompareTest, AReportSendsNothingToTheTerminalThatItObeys) {
+  reports_[1]["target"] = "a1\x1b[31m:7575";
+  reports_[1]["tests"] = Json::array();
+  const Output output = Compare();
+  EXPECT_THAT(output.out, AllOf(HasSubstr("MISSING  a1?[31m:7575"), Not(HasSubstr("\x1b"))));
+}
+
 // The case that would accuse the device may be among those that were lost.
 TEST_F(FleetCompareTest, AReportOfFewerResultsThanItCountsIsListed) {
   reports_[1]["tests"].erase(1);
