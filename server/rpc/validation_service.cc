@@ -65,7 +65,8 @@ struct ValidationService::Impl {
   TaskThread libraries{kMostCompilesWaiting};  // users' kernels that come as libraries
   TaskThread backups{1};                       // one copy of the store; another may wait
   TaskThread writes{kMostCallsWaiting};        // plans and commits
-  TaskThread device_work{kMostCallsWaiting};   // calls that wait for a device
+  TaskThread measures{kMostCallsWaiting};      // measures ceilings, which takes minutes
+  TaskThread releases{kMostCallsWaiting};      // gives devices' memory back
   TaskThread reads{kMostCallsWaiting};         // calls that read many files or results
   Comparisons comparisons;
   OpenStreams streams;  // last: its thread ends before what it uses
@@ -272,14 +273,14 @@ grpc::ServerUnaryReactor* ValidationService::ListDevices(Context* context, const
     return impl_->device_calls.ListDevices(request, *response);
   };
   // Measuring takes seconds. Without measuring, nothing waits.
-  return request.measure_ceilings() ? desk.AnswerOpenedOn(impl_->device_work, call, opened, list)
+  return request.measure_ceilings() ? desk.AnswerOpenedOn(impl_->measures, call, opened, list)
                                     : desk.AnswerOpened(call, opened, list);
 }
 
 grpc::ServerUnaryReactor* ValidationService::ReleaseDevice(Context* context, const Bytes* bytes,
                                                            v1::Device* response) {
   return impl_->desk.AnswerOn<v1::ReleaseDeviceRequest>(
-      impl_->device_work, {context, "ReleaseDevice"}, bytes, [this, response](const auto& request) {
+      impl_->releases, {context, "ReleaseDevice"}, bytes, [this, response](const auto& request) {
         return impl_->device_calls.ReleaseDevice(request, *response);
       });
 }

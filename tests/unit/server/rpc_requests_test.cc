@@ -269,5 +269,35 @@ TEST_F(ServiceTest, ACallersJobIsAcceptedAndItsEventsCome) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
+TEST_F(ServiceTest, DrainEndsTheMeasuringOfCeilings) {
+  const auto measuring = std::make_shared<std::atomic<bool>>(false);  // the device keeps the hook
+  cpu_->on_measure = [measuring](const CancelToken& cancel) {
+    *measuring = true;
+    return Eventually([&] { return cancel.cancelled(); }) ? absl::CancelledError("cancelled")
+                                                          : absl::OkStatus();
+  };
+  v1::ListDevicesRequest request;
+  request.set_measure_ceilings(true);
+  grpc::Status status;
+  std::jthread caller([&] {
+    v1::ListDevicesResponse devices;
+    status = Call(&Stub::ListDevices, request, &devices);
+  });
+  EXPECT_TRUE(Eventually([&] { return measuring->load(); }));
+  // Others do not wait for it: not even a job's prolog that takes another device's memory back.
+  v1::ListSuitesResponse suites;
+  EXPECT_TRUE(Call(&Stub::ListSuites, v1::ListSuitesRequest(), &suites).ok());
+  v1::ReleaseDeviceRequest release;
+  release.set_name("devices/cpu:0");  // which waits for nothing here
+  v1::Device device;
+  EXPECT_TRUE(Call(&Stub::ReleaseDevice, release, &device).ok());
+  service_->EndMeasuring();
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(InfoOf(status).reason(), "STOPPING");
+  v1::ListDevicesResponse devices;
+  EXPECT_TRUE(Call(&Stub::ListDevices, v1::ListDevicesRequest(), &devices).ok());
+}
+
 }  // namespace
 }  // namespace assay::server

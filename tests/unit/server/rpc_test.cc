@@ -341,31 +341,6 @@ TEST_F(ServiceTest, DrainEndsOpenStreams) {
   EXPECT_EQ(Call(&Stub::CreateJob, Copies(1), &job).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(ServiceTest, DrainEndsTheMeasuringOfCeilings) {
-  const auto measuring = std::make_shared<std::atomic<bool>>(false);  // the device keeps the hook
-  cpu_->on_measure = [measuring](const CancelToken& cancel) {
-    *measuring = true;
-    return Eventually([&] { return cancel.cancelled(); }) ? absl::CancelledError("cancelled")
-                                                          : absl::OkStatus();
-  };
-  v1::ListDevicesRequest request;
-  request.set_measure_ceilings(true);
-  grpc::Status status;
-  std::jthread caller([&] {
-    v1::ListDevicesResponse devices;
-    status = Call(&Stub::ListDevices, request, &devices);
-  });
-  EXPECT_TRUE(Eventually([&] { return measuring->load(); }));
-  v1::ListSuitesResponse suites;
-  EXPECT_TRUE(Call(&Stub::ListSuites, v1::ListSuitesRequest(), &suites).ok()) << "it needs none";
-  service_->EndMeasuring();
-  caller.join();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
-  EXPECT_EQ(InfoOf(status).reason(), "STOPPING");
-  v1::ListDevicesResponse devices;
-  EXPECT_TRUE(Call(&Stub::ListDevices, v1::ListDevicesRequest(), &devices).ok());
-}
-
 TEST_F(ServiceTest, JobsAreListedByFilterAndPage) {
   for (int n = 0; n < 5; ++n) {
     v1::CreateJobRequest request = Copies(1);
