@@ -56,6 +56,9 @@ absl::Status CheckPort(std::string_view target, std::string_view port) {
 
 // "a07" -> "a07:7575"; "[::1]" -> "[::1]:7575"; others as they are.
 absl::StatusOr<std::string> WithPort(const std::string& text) {
+  if (text == "unix:") {
+    return absl::InvalidArgumentError("target: \"unix:\" names no socket; write unix:/PATH");
+  }
   if (absl::StartsWith(text, "unix:")) return text;
   if (absl::StrContains(text, "://") || absl::StrContains(text, "/") || text.empty()) {
     return absl::InvalidArgumentError(

@@ -174,7 +174,7 @@ def test_targets_come_from_where_the_command_line_takes_them(alone, tmp_path):
     alone.setenv("ASSAY_TOKEN_FILE", "/other")
     assert resolved("lab").token_file == "/t" and resolved("b").token_file == "/other"
     for target, said in (("many", "several"), ("a,b", "several"), ("http://x", "no address"), ("h:0", "1 to 65535"),
-                         ("::1", "IPv6"), ("", "must be HOST:PORT .*, got ''"), (7575, "got 7575")):
+                         ("::1", "IPv6"), ("unix:", "names no socket"), ("", "must be HOST:PORT .*, got ''"), (7575, "got 7575")):
         with pytest.raises(package.InvalidArgument, match=said):
             resolved(target)
     with pytest.raises(package.InvalidArgument, match="come together"):

@@ -118,6 +118,8 @@ def _named_targets(path: str) -> dict[str, list[Target]]:
 
 
 def _with_port(text: str) -> str:
+    if text == "unix:":
+        raise refuse("target", '"unix:" names no socket; write unix:/PATH')
     if text.startswith("unix:"):
         return text
     if not text or "/" in text:

@@ -160,6 +160,7 @@ TEST_F(FleetTargetsTest, MistakesAreNamed) {
   };
   EXPECT_THAT(mistake("a,,b"), HasSubstr("an entry of the list is empty"));
   EXPECT_THAT(mistake("a:0"), HasSubstr("the port must be 1 to 65535"));
+  EXPECT_THAT(mistake("unix:"), HasSubstr("write unix:/PATH"));
   EXPECT_THAT(mistake("@/no/such/file"), HasSubstr("cannot read /no/such/file"));
   EXPECT_THAT(mistake("@" + folder_.string()), HasSubstr("cannot read"));
   EXPECT_THAT(mistake("dns:"), HasSubstr("write dns:NAME"));
