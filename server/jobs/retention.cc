@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -55,15 +54,17 @@ absl::StatusOr<std::vector<EndedJob>> EndedJobs(JobManager& jobs, const std::sto
   return ended;
 }
 
-// Deletes jobs, the first to have ended first, while `goes` says so of the next.
-absl::StatusOr<int> DeleteWhile(JobManager& jobs, const std::stop_token& stop,
-                                const std::function<absl::StatusOr<bool>(const EndedJob&)>& goes) {
+// Deletes jobs, the first to have ended first, while `goes` says so of the next. It is told how
+// many are deleted.
+absl::StatusOr<int> DeleteWhile(
+    JobManager& jobs, const std::stop_token& stop,
+    const std::function<absl::StatusOr<bool>(const EndedJob&, int deleted)>& goes) {
   const absl::StatusOr<std::vector<EndedJob>> ended = EndedJobs(jobs, stop);
   if (!ended.ok()) return ended.status();
   int deleted = 0;
   for (const EndedJob& job : *ended) {
     if (stop.stop_requested()) break;  // the rest at the next daemon's first sweep
-    const absl::StatusOr<bool> next = goes(job);
+    const absl::StatusOr<bool> next = goes(job, deleted);
     if (!next.ok()) return next.status();
     if (!*next) break;
     const absl::Status status = jobs.Delete(job.name);
@@ -141,10 +142,10 @@ class Sweeper : public Retention {
 
 absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then,
                                       const std::stop_token& stop) {
-  std::optional<absl::Time> first;
-  return DeleteWhile(jobs, stop, [&](const EndedJob& job) {
-    if (!first) first = job.time;
-    return job.time < then && job.time - *first < kMostAtOnce;
+  absl::Time first;
+  return DeleteWhile(jobs, stop, [&](const EndedJob& job, int deleted) {
+    if (deleted == 0) first = job.time;
+    return job.time < then && job.time - first < kMostAtOnce;
   });
 }
 
@@ -153,7 +154,7 @@ absl::StatusOr<int> DeleteOldestBeyond(JobManager& jobs, Store& store, std::int6
   const absl::StatusOr<StoreSize> before = store.Size();
   if (!before.ok()) return before.status();
   if (before->used <= bytes) return 0;
-  return DeleteWhile(jobs, stop, [&](const EndedJob&) -> absl::StatusOr<bool> {
+  return DeleteWhile(jobs, stop, [&](const EndedJob&, int) -> absl::StatusOr<bool> {
     const absl::StatusOr<StoreSize> size = store.Size();
     if (!size.ok()) return size.status();
     return size->used > bytes / 10 * 9;
