@@ -12,6 +12,7 @@
 #include "client/cli/session.h"
 #include "client/cli/slices.h"
 #include "client/lib/parse.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/row.h"
 #include "client/report/table.h"
@@ -80,11 +81,11 @@ void PrintJson(const Json& value, const std::string& indent, std::ostream& out) 
           words.push_back(
               absl::StrCat(name, " ", word.is_string() ? word.get<std::string>() : Compact(word)));
         }
-        out << indent << "  " << absl::StrJoin(words, "  ") << '\n';
+        out << indent << "  " << Visible(absl::StrJoin(words, "  ")) << '\n';
       }
     } else {
       out << indent << PadRight(key, 22) << ' '
-          << (entry.is_string() ? entry.get<std::string>() : Compact(entry)) << '\n';
+          << Visible(entry.is_string() ? entry.get<std::string>() : Compact(entry)) << '\n';
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/lib/operators.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
@@ -122,6 +123,11 @@ int Rank(v1::Verdict verdict) {
   }
 }
 
+// A message may hold text of strangers, such as what a user's function raised.
+std::string Shown(std::string_view message) {
+  return Visible(absl::StrReplaceAll(View(message), {{"\n", " "}}));
+}
+
 }  // namespace
 
 bool OnlyOfTime(const v1::CaseResult& result) {
@@ -141,7 +147,7 @@ Row RowOf(const v1::CaseResult& result) {
   row.measured = HasFigures(result);
   if (!row.measured) {
     if (!result.findings().empty()) {
-      row.note = result.findings(0).message();
+      row.note = Shown(result.findings(0).message());
       if (judged) row.note = absl::StrCat(result.findings(0).reason(), ": ", row.note);
     }
     return row;
@@ -181,7 +187,8 @@ std::vector<Detail> FindingsOf(const v1::CaseResult& result) {
   for (const auto& finding : result.findings()) {
     // The worst element has a line of its own below.
     const bool short_of_worst = failed && result.stats().has_worst() && !finding.headline().empty();
-    findings.push_back({finding.reason(), short_of_worst ? finding.headline() : finding.message()});
+    findings.push_back(
+        {finding.reason(), Shown(short_of_worst ? finding.headline() : finding.message())});
     const std::string& reason = finding.reason();
     if (pattern.empty() || !(reason == "bound" || reason == "class" || reason == "exact" ||
                              reason == "threshold" || reason == "unwritten")) {

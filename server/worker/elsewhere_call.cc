@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "kernels/providers/external/external_reference.h"
 #include "kernels/providers/user/runner_reference.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/visible.h"
 #include "server/base/case_spec.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
@@ -22,9 +24,9 @@ void Fill(const Operand& operand, v1::ExternalOperand* out) {
   for (const std::int64_t extent : operand.dims) out->mutable_tensor()->add_shape(extent);
 }
 
-// What a launch failed of, by the caller's word.
+// What a launch failed of, by the caller's word. Others see the message on their terminals.
 absl::Status FaultOf(const v1::ExternalLaunched& launched) {
-  const std::string& message = launched.message();
+  const std::string message = Visible(absl::StrReplaceAll(launched.message(), {{"\n", " "}}));
   switch (launched.end()) {
     case v1::LAUNCH_END_RETURNED:
       return absl::OkStatus();

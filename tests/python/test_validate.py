@@ -235,6 +235,14 @@ def test_what_a_function_raises_is_the_cause(client):
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+def test_what_a_function_raises_is_no_order_to_anybodys_terminal(client):
+    def fails(x):
+        raise ValueError("in \x1b[31mred\u202e\nand on")
+
+    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
+    assert report.results[0].findings[0].message.endswith("in ?[31mred? and on")
+
+
 def test_a_function_may_say_that_it_does_not_compute_a_case(client):
     def some(x):
         if x.shape[1] > 8:

@@ -163,5 +163,18 @@ TEST(Rows, InCacheStandsWhereARoofWouldBe) {
   EXPECT_EQ(row.note, "") << "no share of a roof to look closer at";
 }
 
+// What a user's function raised is shown to whoever looks at the job.
+TEST(Rows, AMessageSendsNothingToTheTerminalThatItObeys) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_ERROR)};
+  service.results[0].mutable_findings(0)->set_message("raised \x1b[31mred\u202e\nnext");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"show", "4f2k"}, {"show", "4f2k", "0"}, {"explain", "4f2k"}}) {
+    const Output output = Assay(service, command);
+    EXPECT_THAT(output.out, HasSubstr("raised ?[31mred?"));
+    EXPECT_THAT(output.out, Not(HasSubstr("\x1b")));
+  }
+}
+
 }  // namespace
 }  // namespace assay::client::testing
