@@ -53,6 +53,20 @@ def test_suites_and_devices(assay, tmp_path):
     assert assay.bench("copy", count=1 << 16, dtype="fp32", provider="builtin")[0].bench.median_seconds > 0
 
 
+@pytest.mark.parametrize("field, keywords", [
+    ("device", {"device": 0}), ("priority", {"priority": "x"}), ("labels", {"labels": {"a": 1}}),
+    ("threshold", {"threshold": "5%"}), ("job_deadline", {"job_deadline": "soon"})])
+def test_a_value_of_another_type_is_refused_by_its_name(assay, field, keywords):
+    with pytest.raises(package.InvalidArgument, match=f"^{field}: must be"):
+        assay.submit("copy", count=8, dtype="fp32", **keywords)
+
+
+def test_filters_of_another_type_are_refused_by_their_names(assay):
+    for field in ("provider", "name"):
+        with pytest.raises(package.InvalidArgument, match=f"^{field}: must be text, got 5"):
+            assay.submit(suite="smoke", **{field: 5})
+
+
 def test_wrong_requests_name_their_fields(assay):
     with pytest.raises(package.InvalidArgument) as caught:
         assay.run("gemm", m=3, n=2)

@@ -168,22 +168,31 @@ class Client:
         """
         if sum(x is not None for x in (op, suite, suite_file)) != 1:
             raise refuse("op", f"name one of an operator ({', '.join(problems.names())}), suite or suite_file")
-        spec = job_pb2.JobSpec(device=device, priority=priority, resume=resume, baseline=baseline,
-                               profiler=profiler, labels=dict(labels or {}))
+        spec = job_pb2.JobSpec()
+        fields = spec.DESCRIPTOR.fields_by_name
+        given: dict[str, Any] = {"device": device, "priority": priority, "resume": resume, "baseline": baseline,
+                                 "profiler": profiler}
+        for name, value in given.items():
+            problems.set_field(spec, fields[name], value, name)
+        for key, text in dict[Any, Any](labels or {}).items():
+            if not (isinstance(key, str) and isinstance(text, str)):
+                raise refuse("labels", f"must be texts, got {key!r}: {text!r}")
+            spec.labels[key] = text
         if mode is not None:
-            problems.set_field(spec, spec.DESCRIPTOR.fields_by_name["mode"], mode, "mode")
+            problems.set_field(spec, fields["mode"], mode, "mode")
         if threshold is not None:
-            spec.baseline_threshold = threshold
-        for name, value in (("deadline", job_deadline), ("case_deadline", case_deadline),
-                            ("wait_for_others", wait_for_others)):
+            problems.set_field(spec, fields["baseline_threshold"], threshold, "threshold")
+        for name, keyword, value in (("deadline", "job_deadline", job_deadline),
+                                     ("case_deadline", "case_deadline", case_deadline),
+                                     ("wait_for_others", "wait_for_others", wait_for_others)):
             if value is not None:
-                problems.fill_duration(getattr(spec, name), name, value)
+                problems.fill_duration(getattr(spec, name), keyword, value)
         if op is not None:
             if ops:
                 raise refuse("ops", "chooses among the cases of a suite")
             seed = keywords.get("seed")
             if seed is not None and not isinstance(seed, list):  # one seed is the whole job's
-                problems.set_field(spec, spec.DESCRIPTOR.fields_by_name["seed"], keywords.pop("seed"), "seed")
+                problems.set_field(spec, fields["seed"], keywords.pop("seed"), "seed")
             spec.cases.cases.extend(problems.cases(op, keywords))
         else:
             _fill_suite(spec, suite, suite_file, ops, keywords)
@@ -381,9 +390,10 @@ def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[str], ops:
             if name == "dtype":
                 lists[name].extend(problems.dtype_number(name, v) for v in values)
             else:
-                lists[name].extend(v for v in values if v != "all")
+                problems.set_field(spec.filter, spec.filter.DESCRIPTOR.fields_by_name["providers"],
+                                   [v for v in values if v != "all"], name)
         elif name == "name":
-            spec.filter.name = value
+            problems.set_field(spec.filter, spec.filter.DESCRIPTOR.fields_by_name["name"], value, name)
         elif name == "deadline":
             problems.fill_duration(spec.case_deadline, name, value)
         elif name in ("seed", "repeats"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import errors, problems
 from ._wire import external_pb2
@@ -122,6 +122,8 @@ def _cases(op: Optional[str], reference: Optional[Reference], dtype: Any, shapes
 def _shapes(shapes: Any, common: Mapping[str, Any]) -> list[Shape]:
     if shapes is None:
         return [{}]
+    if not isinstance(shapes, (Mapping, Iterable)):
+        raise refuse("shapes", f"must be a dictionary of the operation's fields, or a list of them, got {shapes!r}")
     listed = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     if not listed:
         raise refuse("shapes", "is empty: give a dictionary of fields, or a list of them")
