@@ -168,8 +168,9 @@ TEST(Rows, AMessageSendsNothingToTheTerminalThatItObeys) {
   FakeService service;
   service.results = {MakeResult(0, v1::VERDICT_ERROR)};
   service.results[0].mutable_findings(0)->set_message("raised \x1b[31mred\u202e\nnext");
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"show", "4f2k"}, {"show", "4f2k", "0"}, {"explain", "4f2k"}}) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"show", "4f2k"}, {"show", "4f2k", "0"}, {"explain", "4f2k"}};
+  for (const std::vector<std::string>& command : commands) {
     const Output output = Assay(service, command);
     EXPECT_THAT(output.out, HasSubstr("raised ?[31mred?"));
     EXPECT_THAT(output.out, Not(HasSubstr("\x1b")));
