@@ -33,9 +33,8 @@ TEST(ExpectedDevices, AreANumberOfAnyOrOfABackend) {
 TEST(ExpectedDevices, WhatIsNeitherIsRefusedWithWhatWouldBeRight) {
   FakeService service;
   for (const std::string wrong :
-       {"",       "x",         "-1",       "+1",    " 1",  "1.5",    "1025",    "99999999999",
-        ":",      ":3",        "cuda",     "cuda:", "x:3", "CUDA:3", "cuda:-1", "cuda: 1",
-        "cuda:*", "cuda:1025", "cuda:1:2", "1:cuda"}) {
+       {"x", "-1", "+1", " 1", "1.5", "1025", "99999999999", ":", ":3", "cuda", "cuda:", "x:3",
+        "CUDA:3", "cuda:-1", "cuda: 1", "cuda:*", "cuda:1025", "cuda:1:2", "1:cuda"}) {
     const Output output = Assay(service, {"qualify", "quick", "--expect-devices", wrong});
     EXPECT_EQ(output.code, 2) << wrong;
     EXPECT_THAT(
@@ -44,6 +43,8 @@ TEST(ExpectedDevices, WhatIsNeitherIsRefusedWithWhatWouldBeRight) {
                   "cuda or hip, such as 8 or cuda:8, got \"" +
                   wrong + "\""));
   }
+  EXPECT_EQ(Assay(service, {"qualify", "quick", "--expect-devices", ""}).err,
+            "assay: expect-devices: takes [BACKEND:]N, got an empty text\n");
   EXPECT_EQ(service.jobs_made(), 0);
 }
 

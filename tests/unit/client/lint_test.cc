@@ -348,7 +348,7 @@ TEST(LintFile, WhatIsNoDeviceCodeIsRefusedWithTheReason) {
     return std::string(report.status().message());
   };
   EXPECT_THAT(refusal(testing::TempDir() + "/no-such-file"), HasSubstr("/no-such-file: No such"));
-  EXPECT_THAT(refusal(testing::TempDir()), HasSubstr("Is a directory"));
+  EXPECT_THAT(refusal(testing::TempDir()), HasSubstr("it is a folder"));
   EXPECT_THAT(refusal(FileWith("empty", "")), HasSubstr("empty"));
   EXPECT_THAT(refusal(FileWith("text", "hello")), HasSubstr("neither ELF"));
   EXPECT_THAT(refusal(FileWith("cut", elf.substr(0, 10))), HasSubstr("cut off"));
