@@ -227,6 +227,13 @@ ASSAY_HOST_DEVICE std::uint64_t DrawnBits(const Pattern& p, DType t, std::uint32
   return RoundForFill(static_cast<double>(DrawnValue<float>(p, x, y, col, c)), t);
 }
 
+// The code of an element of a kind that does not draw, from its value. A -0 that `one-hot` names
+// stays: it is the only -0 of all data.
+ASSAY_HOST_DEVICE inline std::uint64_t PlacedBits(const Pattern& p, double v, DType t) {
+  if (p.kind == PatternKind::kOneHot && v == 0) return RoundToFormat(v, t);
+  return RoundForFill(v, t);
+}
+
 // The value of a kind that does not draw, before rounding.
 ASSAY_HOST_DEVICE inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row,
                                             std::int64_t col, std::int64_t cols) {
@@ -281,7 +288,7 @@ class Generator {
       const std::int64_t col = pattern_.kind == PatternKind::kLargeSmall ? index % cols_ : 0;
       return DrawnBits(pattern_, dtype_, x_[index & 3], y_[index & 3], col, kNormalCoefficients);
     }
-    return RoundForFill(Placed(index, index / cols_, index % cols_), dtype_);
+    return PlacedBits(pattern_, Placed(index, index / cols_, index % cols_), dtype_);
   }
 
   double Value(std::int64_t index) { return ToDouble(dtype_, Bits(index)); }

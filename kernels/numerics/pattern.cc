@@ -21,7 +21,7 @@ constexpr std::array kPatterns = {
     PatternInfo{kNormal, "normal", 2, 1, 0, "normal:sigma[:mean]", true},
     PatternInfo{kUniform, "uniform", 2, 0, 1, "uniform:lo:hi, in [lo, hi)", false},
     PatternInfo{kIntegers, "integers", 2, -3, 3, "integers:lo:hi, both included", true},
-    PatternInfo{kConstant, "constant", 1, 1, 0, "constant:value", false},
+    PatternInfo{kConstant, "constant", 1, 1, 0, "constant:value, also nan and inf", false},
     PatternInfo{kZeros, "zeros", 0, 0, 0, "all 0", false},
     PatternInfo{kOnes, "ones", 0, 0, 0, "all 1", false},
     PatternInfo{kDiagonal, "diagonal", 0, 0, 0, "1 where row == column, else 0", false},
@@ -29,8 +29,10 @@ constexpr std::array kPatterns = {
                 false},
     PatternInfo{kSparse, "sparse", 2, 0.2, 1, "sparse:density[:sigma], normal where kept, else 0",
                 true},
-    PatternInfo{kOneHot, "one-hot", 2, 1, 0,
-                "one-hot[:value[:rest]], value at column row mod columns, else rest", false},
+    PatternInfo{
+        kOneHot, "one-hot", 2, 1, 0,
+        "one-hot[:value[:rest]], value at column row mod columns, else rest; also nan and inf",
+        false},
     PatternInfo{kSequential, "sequential", 2, 1, 1024,
                 "sequential[:step[:period]], step * (i mod period) / 1024", false},
     PatternInfo{kAllPositive, "all-positive", 1, 1, 0, "all-positive[:sigma], |normal|", false},
@@ -92,14 +94,17 @@ std::string UnknownName(std::string_view name) {
   return Cat("unknown pattern \"", name, "\"; it is one of ", Join(names, ", "));
 }
 
-// Parses a finite number. Nothing if `text` has anything else.
-std::optional<double> ParseNumber(std::string_view text) {
+// Whether the values of a kind may be NaN or infinite.
+bool TakesAnyValue(PatternKind kind) { return kind == kOneHot || kind == kConstant; }
+
+// Parses a number, which is finite but for kinds that take any. Nothing if `text` has anything
+// else.
+std::optional<double> ParseNumber(PatternKind kind, std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(value) && !TakesAnyValue(kind)) return std::nullopt;
   return value;
 }
 
@@ -158,6 +163,7 @@ std::string ParameterFault(const Pattern& p) {
   }
   if (p.kind == kSparse && p.b < 0) return "sigma = " + Shortest(p.b) + " must not be negative";
   for (const double v : {p.a, p.b}) {
+    if (TakesAnyValue(p.kind) && !std::isfinite(v)) continue;
     if (outside(v, -kMax, kMax)) return "parameter " + Shortest(v) + " is beyond float's range";
   }
   return "";
@@ -183,6 +189,11 @@ std::string FormatFault(const Pattern& pattern, DType dtype) {
     case kEveryCode:
       if (!f.is_integer && f.storage_bits == 8) return "";
       return Cat(Info(pattern.kind).name, ": ", f.name, " is no 8-bit float");
+    case kOneHot:
+    case kConstant:
+      if (std::isfinite(pattern.a) && std::isfinite(pattern.b)) return "";
+      if (f.has_inf || f.has_nan) return "";
+      return Cat(ToString(pattern), ": ", f.name, " has neither infinities nor NaN");
     default:
       return "";
   }
@@ -203,6 +214,7 @@ bool IsZeroMeanRandom(const Pattern& pattern) {
 double LargestMagnitude(const Pattern& pattern) {
   constexpr double kNormalMax = 6.34;  // the largest generated normal deviate, rounded up
   const double a = std::abs(pattern.a), b = std::abs(pattern.b);
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::infinity();
   switch (pattern.kind) {
     case kZeros:
       return 0;
@@ -289,7 +301,7 @@ std::optional<Pattern> ParsePattern(std::string_view text, std::string* error) {
   Pattern pattern{info->kind, info->default_a, info->default_b};
   for (int i = 0; i < given; ++i) {
     const std::string_view part = parts[static_cast<std::size_t>(i) + 1];
-    const std::optional<double> value = ParseNumber(part);
+    const std::optional<double> value = ParseNumber(pattern.kind, part);
     if (!value) {
       return fail("pattern \"" + std::string(text) + "\": \"" + std::string(part) +
                   "\" is no finite number (" + std::string(info->help) + ")");
@@ -305,7 +317,9 @@ std::optional<Pattern> ParsePattern(std::string_view text, std::string* error) {
 std::string ToString(const Pattern& pattern) {
   const PatternInfo& info = Info(pattern.kind);
   std::string text(info.name);
-  const bool b_given = info.parameters >= 2 && pattern.b != info.default_b;
+  const bool b_given =
+      info.parameters >= 2 &&
+      (pattern.b != info.default_b || std::signbit(pattern.b) != std::signbit(info.default_b));
   if (info.parameters >= 1 && (b_given || pattern.a != info.default_a)) {
     text += ':' + Shortest(pattern.a);
   }

@@ -24,7 +24,8 @@ class Placed {
   Placed(const Pattern& p, DType dtype, const Extents& e)
       : pattern_(p), kind_(p.kind), dtype_(dtype), rows_(e.rows), cols_(e.cols) {
     const auto code = [&](std::int64_t index, std::int64_t row, std::int64_t col) {
-      return RoundForFill(PlacedValue(p, index, row, col, std::max<std::int64_t>(1, cols_)), dtype);
+      return PlacedBits(p, PlacedValue(p, index, row, col, std::max<std::int64_t>(1, cols_)),
+                        dtype);
     };
     // In every kind with a special place but kOneLarge, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);

@@ -266,7 +266,7 @@ ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
         code = RoundForFill(one ? UnitValue(pattern, dtype) : UnitRest(pattern), dtype);
       } else {
         const std::int64_t row = index / job.cols % job.rows;
-        code = RoundForFill(PlacedValue(pattern, index, row, col, job.cols), dtype);
+        code = PlacedBits(pattern, PlacedValue(pattern, index, row, col, job.cols), dtype);
       }
       StoreBits(dtype, job.to.data, chunk.offset + i, code);
     }

@@ -41,6 +41,9 @@ TEST(Generate, PlacedKinds) {
   EXPECT_EQ(Take("checkerboard", 2, 3), (V{1, -1, 1, -1, 1, -1}));
   EXPECT_EQ(Take("one-hot:4", 3, 2), (V{4, 0, 0, 4, 4, 0}));
   EXPECT_EQ(Take("one-hot:4:-2", 3, 2), (V{4, -2, -2, 4, 4, -2}));
+  EXPECT_TRUE(std::isnan(Take("one-hot:nan:1", 3, 2)[3]));
+  EXPECT_TRUE(std::signbit(Take("one-hot:0:-0", 3, 2)[1])) << "the only -0 of all data";
+  EXPECT_FALSE(std::signbit(Take("row-vary:-1", 3, 2)[0]));
   EXPECT_EQ(Take("row-vary:0.5", 3, 2), (V{0, 0, 0.5, 0.5, 1, 1}));
   EXPECT_EQ(Take("col-vary:0.5", 2, 3), (V{0, 0.5, 1, 0, 0.5, 1}));
   EXPECT_EQ(Take("one-large:7", 2, 2), (V{7, 0, 7, 0}));

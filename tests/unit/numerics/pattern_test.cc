@@ -42,7 +42,7 @@ TEST(PatternText, ParametersRoundTrip) {
   for (const char* text :
        {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8", "extremes:1000",
         "near-constant:100:0.001", "exact-sparse:0.05", "exact-ints:0.25", "exact-ints:1:5",
-        "constant:1e+30", "constant:-0.1"}) {
+        "constant:1e+30", "constant:-0.1", "constant:inf", "one-hot:-inf:2", "one-hot:0:-0"}) {
     std::string error;
     const auto pattern = ParsePattern(text, &error);
     ASSERT_TRUE(pattern.has_value()) << text << ": " << error;
@@ -90,6 +90,8 @@ TEST(PatternText, AFormatThatCannotHoldAPatternIsNamed) {
   };
   EXPECT_THAT(fault("all-inf", DType::kI8), HasSubstr("all-inf: int8 has neither"));
   EXPECT_THAT(fault("all-neg-inf", DType::kE2M1), HasSubstr("e2m1 has neither"));
+  EXPECT_THAT(fault("one-hot:nan:1", DType::kI8), HasSubstr("one-hot:nan:1: int8 has neither"));
+  EXPECT_EQ(fault("constant:nan", DType::kE4M3FNUZ), "");
   EXPECT_EQ(fault("all-inf", DType::kE4M3FN), "") << "NaN stands for Inf";
   EXPECT_EQ(fault("all-inf", DType::kE5M2), "");
   EXPECT_THAT(fault("denormal", DType::kI32), HasSubstr("no subnormal numbers"));
