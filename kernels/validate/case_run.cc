@@ -22,6 +22,38 @@ namespace {
 constexpr double kShortLaunch = 0.01;  // [seconds]
 constexpr Poison kWarmPoisons[] = {Poison::kLow, Poison::kHigh};
 
+// Looks at the output of each sample of timed launches, all on the same data, and keeps the first
+// one that differs.
+class Watch final : public TimedLaunches {
+ public:
+  // `judged`: the digest of the output that others are to be like. Empty: the first sample's.
+  Watch(Launcher& launcher, Device& device, std::optional<TensorDigest> judged)
+      : launcher_(launcher), device_(device), expected_(judged) {}
+
+  absl::Status After(double /*seconds*/) override {
+    // A pass over a large output takes as long as many a launch, and a copy of it too much memory.
+    constexpr std::int64_t kLarge = std::int64_t{16} << 20, kMost = kLarge << 4;  // [bytes]
+    constexpr int kEvery = 4;
+    const TensorView& output = launcher_.output();
+    const bool passed_over = output.bytes() > kLarge && samples_++ % kEvery != 0;
+    if (!other_.empty() || output.bytes() > kMost || passed_over) return absl::OkStatus();
+    const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
+    if (!digest.ok()) return digest.status();
+    if (!expected_) expected_ = *digest;
+    if (*digest == *expected_) return absl::OkStatus();
+    other_.resize(static_cast<std::size_t>(StorageBytes(output.dtype, output.count())));
+    return device_.ToHost(output, 0, output.count(), other_.data());
+  }
+  std::vector<unsigned char> TakeOther() { return std::move(other_); }
+
+ private:
+  Launcher& launcher_;
+  Device& device_;
+  std::optional<TensorDigest> expected_;
+  std::vector<unsigned char> other_;  // dense
+  int samples_ = 0;
+};
+
 // What is small: less than a launch and a copy take on a device that is worth sharing them.
 constexpr double kSmallBytes = 1 << 20;         // of the operands
 constexpr std::int64_t kSmallOutput = 1 << 14;  // [elements]
@@ -45,7 +77,7 @@ bool CaseRun::Verify() {
 }
 
 bool CaseRun::Conclude() {
-  return Take(GiveVerdict()) && Take(JudgeOtherPoison()) && Take(LaunchAgain()) &&
+  return Take(GiveVerdict()) && Take(JudgeOtherOutput()) && Take(LaunchAgain()) &&
          Take(ExamineOutcome());
 }
 
@@ -146,7 +178,8 @@ End CaseRun::LaunchAgain() {
     if (End end = WarmLaunches()) return end;
   }
   if (End end = launcher_.RestoreInputs()) return end;
-  return JudgeLast();
+  if (End end = JudgeLast()) return end;
+  return JudgeOtherOutput();
 }
 
 // Judges the output that lies there now, after another one had its verdict.
@@ -258,9 +291,17 @@ End CaseRun::WarmLaunches() {
 End CaseRun::Benchmark() {
   clock_.Enter(Phase::kBench);
   if (!launcher_.kernel().trusted()) return BenchmarkByDraws();
-  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
+  std::optional<TensorDigest> judged;
+  if (outcome_.compare) {
+    judged.emplace();
+    std::copy_n(outcome_.compare->digest_raw, 2, judged->raw);
+    std::copy_n(outcome_.compare->digest_canonical, 2, judged->canonical);
+  }
+  Watch watch(launcher_, device_, judged);
+  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &watch);
   if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
   TakeTiming(timing);
+  KeepOther(watch.TakeOther());
   return std::nullopt;
 }
 
@@ -279,19 +320,24 @@ End CaseRun::FindUnwritten() {
   absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
   if (!other.ok()) return EndedBy(other.status(), case_.provider);
   outcome_.unwritten = other->unwritten;
-  if (!other->differs) return std::nullopt;
-  outcome_.deterministic = false;
-  other_output_ = std::move(other->output);
-  // Where agreement was asked for, this launch is one of those that must agree.
-  if (case_.repeats > 1) ++variants_;
+  if (other->differs) KeepOther(std::move(other->output));
   return std::nullopt;
 }
 
-// The launch on the other poison, if it gave another output than the one that was judged.
-End CaseRun::JudgeOtherPoison() {
+void CaseRun::KeepOther(std::vector<unsigned char> output) {
+  if (output.empty()) return;
+  outcome_.deterministic = false;
+  other_output_ = std::move(output);
+  // Where agreement was asked for, this launch is one of those that must agree.
+  if (case_.repeats > 1) ++variants_;
+}
+
+// That of a launch on the other poison, or of a timed one, if it is not the one that was judged.
+End CaseRun::JudgeOtherOutput() {
+  const std::vector<unsigned char> output = std::exchange(other_output_, {});
   const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-  if (other_output_.empty() || wrong) return std::nullopt;
-  if (absl::Status status = launcher_.PutOutput(other_output_); !status.ok()) {
+  if (output.empty() || wrong) return std::nullopt;
+  if (absl::Status status = launcher_.PutOutput(output); !status.ok()) {
     return EndedBy(status, case_.provider);
   }
   return JudgeLast();
