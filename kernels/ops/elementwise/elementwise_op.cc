@@ -142,12 +142,12 @@ class Elementwise final : public Op {
                            "integers:-31:-16", "uniform:-16:16");
         break;
     }
-    std::vector<KernelProbe> nan;
+    std::vector<KernelProbe> special;
     ElementwiseProblem few = p;
     constexpr std::int64_t kFewRows = 16;
     if (IsOurs(c)) few.rows = std::min(few.rows, kFewRows);
-    AddNanProbe(c, few, std::string(kNanInEachRow) + (p.has_b() ? "/ones" : ""), nan);
-    probes.insert(probes.begin(), nan.begin(), nan.end());
+    AddNanProbe(c, few, std::string(kNanInEachRow) + (p.has_b() ? "/ones" : ""), special);
+    probes.insert(probes.begin(), special.begin(), special.end());
     if (!near_0.empty()) {
       const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;
       // A kernel may clip b.
