@@ -37,7 +37,7 @@ struct ReportRows {
   struct Times {
     double p10 = 0, median = 0, p90 = 0;
     int samples = 0;
-    bool noisy = false;
+    bool noisy = false;     // it did not settle, or other processes held the device's memory
     bool replayed = false;  // as a graph of many: without the host's part of a launch
     std::optional<double> flops_per_second, bytes_per_second;
     std::optional<double> clock_hertz;          // median core clock meanwhile
@@ -226,7 +226,7 @@ class Fleet {
   std::vector<MissingNode> missing;
   std::int64_t reports = 0, results = 0;
   std::int64_t few_samples = 0;                   // times of too few launches to compare
-  std::int64_t noisy = 0;                         // times that did not settle
+  std::int64_t noisy = 0;                         // times that are noisy
   std::map<std::uint32_t, std::size_t> noisy_of;  // the same, by device
   // Of a row's case.
   std::map<std::uint32_t, std::uint32_t> kernel_of_name;  // name -> kernel

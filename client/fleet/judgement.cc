@@ -333,8 +333,8 @@ class Judging {
     }
   }
 
-  // Times that did not settle are not compared. If most of a device's are such, and most of the
-  // fleet's are not, something holds the device back.
+  // Noisy times are not compared. If most of a device's are such, and most of the fleet's are not,
+  // something holds the device back.
   void WatchUnsettled() {
     std::map<std::uint32_t, std::size_t> settled;
     for (const TimedRow& row : fleet_.timed) ++settled[row.device];
@@ -342,8 +342,9 @@ class Judging {
     for (const auto& [device, noisy] : fleet_.noisy_of) {
       const std::size_t all = noisy + settled[device];
       if (all < kFewestPacedCases || 2 * noisy <= all) continue;
-      judgement_.watch.push_back(absl::StrCat(fleet_.devices[device].name(), ": ", noisy, " of ",
-                                              all, " times did not settle and were not compared"));
+      judgement_.watch.push_back(
+          absl::StrCat(fleet_.devices[device].name(), ": ", noisy, " of ", all,
+                       " times did not settle, or others disturbed them: they were not compared"));
     }
   }
 

@@ -166,7 +166,8 @@ class FleetTable {
            << " devices of a model, and no time of theirs accuses anyone\n";
     }
     if (fleet_.noisy > 0) {
-      out_ << "not compared: " << Counted(fleet_.noisy, "time") << " that did not settle\n";
+      out_ << "not compared: " << Counted(fleet_.noisy, "time")
+           << " that did not settle, or that others disturbed\n";
     }
   }
 

@@ -87,6 +87,27 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   EXPECT_EQ(rows->tests[1].reason, "bound");
 }
 
+// Another program on the card makes its kernels slow, and a validation waits for nothing to settle.
+TEST(Reader, ATimeBesideOthersIsNoisyAndOneTakenInPassingIsNone) {
+  client::Run run;
+  for (int i = 0; i < 4; ++i) {
+    v1::CaseResult& result = run.results.emplace_back(MakeResult(i, v1::VERDICT_PASSED));
+    result.mutable_spec()->set_mode(v1::MODE_BOTH);
+    result.mutable_bench()->set_median_seconds(1e-3);
+    result.mutable_bench()->set_samples(50);
+  }
+  run.results[1].mutable_bench()->mutable_conditions()->set_others_bytes(std::int64_t{1} << 30);
+  run.results[2].mutable_bench()->mutable_conditions()->set_others_bytes(0);
+  run.results[3].mutable_spec()->set_mode(v1::MODE_VALIDATE);
+  const auto rows = ReadReport(Indented(ReportJson({absl::Now(), {run}})), "x.json");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (const std::size_t timed : {0, 1, 2}) {
+    ASSERT_TRUE(rows->tests[timed].times) << timed;
+    EXPECT_EQ(rows->tests[timed].times->noisy, timed == 1) << timed;
+  }
+  EXPECT_FALSE(rows->tests[3].times);
+}
+
 TEST(Reader, WhatIsNotSaidIsTheSameCaseAsWhatIsFalse) {
   const auto plain = ReadReport(
       Document(R"({"op": "gemm", "verdict": "PASSED", "shape": {"m": 4, "k": 2}})"), "x");
