@@ -247,7 +247,7 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result, const TimedRuns& runs) c
   std::optional<v1::BaselineChange> change = Read(result);
   if (!change) return;
   if (runs.all > 1) change->set_runs(runs.all);
-  if (runs.as_short > 0) change->set_change(v1::CHANGE_AMBIGUOUS);
+  if (runs.as_short + runs.within > 0) change->set_change(v1::CHANGE_AMBIGUOUS);
   *result.mutable_bench()->mutable_baseline() = *change;
   const bool sound = result.verdict() == v1::VERDICT_PASSED || OnlyEfficiency(result);
   const bool slower = change->change() == v1::CHANGE_SLOWER;

@@ -31,7 +31,9 @@ inline constexpr std::string_view kUnnamedBaseline = "the baseline given";
 // Of a case that was timed several times as it was longer than its baseline.
 struct TimedRuns {
   int all = 1;
-  int as_short = 0;  // that were as short as the baseline's, beside the one that is held against it
+  // Beside the one that is held against the baseline: those that were as short as the baseline's
+  // time, and those that were too noisy to tell and no longer than the threshold allows.
+  int as_short = 0, within = 0;
 };
 
 // Whether a case ended in a failure that is not one of its speed.

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
+#include "proto/timing.h"
 #include "server/base/job_events.h"
 
 namespace assay::server {
@@ -68,6 +69,8 @@ TimesAgain::Chosen TimesAgain::Choose(v1::CaseResult first, const CancelToken& c
       } else if (change &&
                  (change->change() == v1::CHANGE_SAME || change->change() == v1::CHANGE_FASTER)) {
         if (chosen.runs.as_short++ == 0 || shorter(cleared)) cleared = std::move(next);
+      } else if (change && change->change() == v1::CHANGE_AMBIGUOUS && !MayBeSlower(*change)) {
+        ++chosen.runs.within;
       }
     }
     chosen.cut_short = cancel.cancelled();
@@ -78,7 +81,7 @@ TimesAgain::Chosen TimesAgain::Choose(v1::CaseResult first, const CancelToken& c
   const int enough = slower ? options_.most_runs - 1 : 1;
   if (chosen.runs.as_short >= enough) {
     chosen.result = std::move(cleared);
-    chosen.runs.as_short = 0;
+    chosen.runs.as_short = chosen.runs.within = 0;
   }
   return chosen;
 }

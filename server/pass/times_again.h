@@ -2,10 +2,10 @@
 // told.
 //
 // Other programs and other guests disturb a processor for seconds at a time. A kernel that became
-// slower stays slower. So a slower time is reported only if it is slower in the further runs, too.
-// If it is slower in none of them, the case passes. If it is slower in some, nothing can be told.
-// If the first comparison can tell nothing, one run that is as short as the baseline's is enough
-// to pass.
+// slower stays slower. So a slower time is reported only if it is longer in the further runs, too.
+// If all of them are as short as the baseline's time, the case passes. If some are, or are too
+// noisy to tell and no longer than the threshold allows, nothing can be told. If the first
+// comparison can tell nothing, one run that is as short as the baseline's is enough to pass.
 //
 // Nobody shares an accelerator's launches, so an accelerator's time is taken once. An accelerator
 // that is slow now and then is what an operator looks for.

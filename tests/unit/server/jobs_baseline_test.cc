@@ -249,6 +249,32 @@ TEST_F(HeldJobs, WhatIsTooNoisyToTellPassesWithARunThatIsNot) {
   EXPECT_EQ(runs, 3);
 }
 
+// A neighbour that stays for all of the first run and comes and goes in the others.
+TEST_F(HeldJobs, NoisyRunsThatAreNotLongerDoNotConfirmThatAKernelIsSlower) {
+  Start();
+  v1::JobSpec spec = Timed("builtin");
+  HoldAgainst(Finish(Create(spec)), spec);
+  std::size_t runs = 0;
+  const auto take = [&](const std::vector<double>& noisy) {
+    runs = 0;
+    cpu_->run = [this, noisy, &runs](const v1::CaseSpec& c, const CancelToken&) {
+      v1::CaseResult result = TimedResult(*cpu_, c, runs == 0 ? 1.2e-3 : noisy.at(runs - 1));
+      if (runs++ > 0) result.mutable_bench()->set_p90_seconds(3e-3);
+      return result;
+    };
+    return ResultsOf(Finish(Create(spec))).at(0);
+  };
+  for (const std::vector<double>& noisy :
+       {std::vector<double>{1.01e-3, 1.02e-3}, std::vector<double>{1.3e-3, 1.04e-3}}) {
+    const v1::CaseResult result = take(noisy);
+    EXPECT_EQ(runs, 3u);
+    EXPECT_EQ(result.verdict(), v1::VERDICT_INCONCLUSIVE) << result.findings(0).message();
+    EXPECT_EQ(result.findings(0).reason(), "noisy");
+    EXPECT_EQ(result.bench().median_seconds(), 1.2e-3);
+  }
+  EXPECT_EQ(take({1.2e-3, 1.3e-3}).verdict(), v1::VERDICT_FAILED) << "as long, and noisy";
+}
+
 // The first time alone is no result: a daemon that goes on with the job begins anew.
 TEST_F(HeldJobs, AJobThatEndsMeanwhileSaysNothingOfTheCase) {
   options_.times_again.pause = absl::Minutes(5);
