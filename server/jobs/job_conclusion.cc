@@ -157,8 +157,8 @@ std::function<void()> JobConclusion::MetricsOf(const ActiveJob& job, const v1::J
     if (counted) metrics->JobFinished(verdict);
     metrics->SelftestFinished(selftest);
     metrics->SuiteFinished(suite, version, tally);
-    for (const auto& [device, passed] : qualified) {
-      metrics->QualificationFinished(device, suite, passed, took, end);
+    for (const auto& [device, judged] : qualified) {
+      metrics->QualificationFinished(device, suite, judged, took, end);
     }
   };
 }

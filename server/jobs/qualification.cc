@@ -33,11 +33,33 @@ std::optional<v1::Verdict> WithoutBaseline(const v1::CaseResult& result) {
   return alone ? std::optional(v1::VERDICT_PASSED) : std::nullopt;
 }
 
+// Of a result that is FAILED or ERROR: whether something is wrong with the device or its kernels.
+// That a kernel is slow is not wrong, nor what nobody is to blame for, such as a worker that was
+// killed from outside.
+bool IsWrong(const v1::CaseResult& result) {
+  if (result.findings().empty()) return true;
+  if (result.verdict() == v1::VERDICT_ERROR) {
+    const v1::Blame blame = result.findings(0).blame();
+    return blame != v1::BLAME_HOST && blame != v1::BLAME_CALLER && blame != v1::BLAME_NOBODY;
+  }
+  return !std::all_of(result.findings().begin(), result.findings().end(), [](const auto& f) {
+    return f.reason() == "efficiency" || f.reason() == "slower" || f.reason() == "noisy" ||
+           f.reason() == kReplayWord;
+  });
+}
+
 // A device's share of a job.
 struct Share {
   v1::Job job;  // findings and counts, without what the caller's baseline says
   bool held = false;
+  bool wrong = false;
 };
+
+v1::Verdict VerdictOf(const Share& share, v1::JobState state) {
+  const v1::Verdict verdict = JobVerdict(share.job, state);
+  if (verdict == v1::VERDICT_PASSED && share.held) return v1::VERDICT_UNSPECIFIED;
+  return verdict == v1::VERDICT_FAILED && !share.wrong ? v1::VERDICT_INCONCLUSIVE : verdict;
+}
 
 // Calls each(job) with ended jobs of the suite, the newest first, until it says false.
 template <class Each>
@@ -67,7 +89,7 @@ struct Ended {
   Qualification device;
 };
 
-// Of each device the newest that has a verdict, and what ended after it without one.
+// Of each device the newest that passed or failed, and what ended after it.
 void CollectEnded(Store& store, std::string_view suite, const std::set<std::string>& devices,
                   std::vector<Ended>& all) {
   std::set<std::string> judged;
@@ -80,7 +102,9 @@ void CollectEnded(Store& store, std::string_view suite, const std::set<std::stri
     for (const Qualification& q : *qualified) {
       if (!devices.contains(q.device) || judged.contains(q.device)) continue;
       all.push_back({end, end - UnixSeconds(job.start_time()), job.suite(), q});
-      if (q.passed) judged.insert(q.device);
+      if (q.verdict == v1::VERDICT_PASSED || q.verdict == v1::VERDICT_FAILED) {
+        judged.insert(q.device);
+      }
     }
     return judged.size() < devices.size();
   });
@@ -119,8 +143,9 @@ bool Qualifies(const JobTerms& terms, const v1::Job& ended) {
 
 absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1::Job& ended,
                                                           const JobTerms& terms) {
-  if (ended.devices_size() == 1 && !terms.callers_baseline) {
-    return std::vector<Qualification>{{ended.devices(0), ended.verdict() == v1::VERDICT_PASSED}};
+  const bool alone = ended.devices_size() == 1 && !terms.callers_baseline;
+  if (alone && ended.verdict() != v1::VERDICT_FAILED) {
+    return std::vector<Qualification>{{ended.devices(0), ended.verdict()}};
   }
   constexpr int kPage = 200;
   std::map<std::string, Share> shares;
@@ -129,26 +154,30 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
     for (const v1::Finding& finding : ended.findings()) {
       const bool held = terms.callers_baseline && finding.reason() == "baseline";
       share.held |= held;
+      share.wrong |= finding.reason() == "unsupported";
       if (!held) *share.job.add_findings() = finding;
     }
   }
   for (std::int32_t from = 0;;) {
     const absl::StatusOr<std::vector<v1::CaseResult>> page =
         store.Results(ended.name(), from, kPage);
+    if (!page.ok() && alone) return std::vector<Qualification>{{ended.devices(0), ended.verdict()}};
     if (!page.ok()) return page.status();
     if (page->empty()) break;
     for (const v1::CaseResult& result : *page) {
       Share& share = shares[result.device()];
       const auto without = terms.callers_baseline ? WithoutBaseline(result) : std::nullopt;
       share.held |= without.has_value();
-      CountVerdict(*share.job.mutable_counts(), without.value_or(result.verdict()));
+      const v1::Verdict verdict = without.value_or(result.verdict());
+      const bool failed = verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR;
+      share.wrong |= failed && IsWrong(result);
+      CountVerdict(*share.job.mutable_counts(), verdict);
     }
     from = page->back().index() + 1;
   }
   std::vector<Qualification> devices;
   for (const auto& [device, share] : shares) {
-    const bool passed = JobVerdict(share.job, ended.state()) == v1::VERDICT_PASSED;
-    devices.push_back({device, passed && share.held ? std::nullopt : std::optional(passed)});
+    devices.push_back({device, VerdictOf(share, ended.state())});
   }
   return devices;
 }
@@ -160,7 +189,7 @@ void RestoreQualifications(Store& store, const std::set<std::string>& devices, M
   std::stable_sort(all.begin(), all.end(),
                    [](const Ended& a, const Ended& b) { return a.end < b.end; });
   for (const Ended& e : all) {
-    metrics.QualificationFinished(e.device.device, e.suite, e.device.passed, e.took, e.end);
+    metrics.QualificationFinished(e.device.device, e.suite, e.device.verdict, e.took, e.end);
   }
   RestoreSelftest(store, devices, metrics);
 }

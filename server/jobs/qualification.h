@@ -2,7 +2,6 @@
 #ifndef ASSAY_SERVER_JOBS_QUALIFICATION_H_
 #define ASSAY_SERVER_JOBS_QUALIFICATION_H_
 
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,8 +16,10 @@ namespace assay::server {
 
 struct Qualification {
   std::string device;
-  // Absent where nothing speaks against it but times that the caller held its own against.
-  std::optional<bool> passed;
+  // FAILED: something is wrong with its results, or it lacks a kernel that the suite requires.
+  // INCONCLUSIVE: it did not pass, and nothing is wrong; it may be slow, too. Unspecified: nothing
+  // speaks against it but times that the caller held its own against.
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
 };
 
 // Only a whole suite of the daemon's own qualifies, by what its devices did with all of it.
@@ -29,9 +30,10 @@ bool Qualifies(const JobTerms& terms, const v1::Job& ended);
 absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1::Job& ended,
                                                           const JobTerms& terms);
 
-// For a daemon that begins again: tells the metrics of the newest qualifications of each of
-// these devices that the store has, and of their newest self-test, so that no restart hides
-// what failed. What cannot be read is logged and stays unknown.
+// For a daemon that begins again: tells the metrics of the qualifications of each of these devices
+// that the store has, the oldest first, from the newest that passed or failed on. Also of their
+// newest self-test. So no restart hides what failed. What cannot be read is logged and stays
+// unknown.
 void RestoreQualifications(Store& store, const std::set<std::string>& devices, Metrics& metrics);
 
 }  // namespace assay::server

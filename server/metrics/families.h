@@ -113,6 +113,10 @@ class Families {
                "Cases of self-tests in which a right kernel was called wrong.");
   Family<Gauge>& qualified =
       Gauges("qualification_passed", "1 if the newest qualification that ended passed, else 0.");
+  Family<Gauge>& unqualified =
+      Gauges("qualification_failed",
+             "1 from a qualification that failed until one passes, else 0. One that is slow, or "
+             "proves too little, has not failed.");
   Family<Gauge>& qualified_time =
       Gauges("qualification_last_completion_timestamp_seconds",
              "When the newest qualification ended, in seconds since 1970.");

@@ -185,12 +185,16 @@ class MetricsImpl final : public Metrics {
     }
   }
 
-  void QualificationFinished(std::string_view device, std::string_view suite,
-                             std::optional<bool> passed, double seconds, double end_time) override {
+  void QualificationFinished(std::string_view device, std::string_view suite, v1::Verdict verdict,
+                             double seconds, double end_time) override {
     const std::string_view level = QualificationLevel(suite);
     const Labels labels = {{"device", DeviceLabel(device)},
                            {"suite", std::string(level.empty() ? kOther : level)}};
-    if (passed) families_.qualified.Add(labels).Set(*passed ? 1 : 0);
+    if (verdict != v1::VERDICT_UNSPECIFIED) {
+      families_.qualified.Add(labels).Set(verdict == v1::VERDICT_PASSED ? 1 : 0);
+      Gauge& failed = families_.unqualified.Add(labels);
+      if (verdict != v1::VERDICT_INCONCLUSIVE) failed.Set(verdict == v1::VERDICT_FAILED ? 1 : 0);
+    }
     families_.qualified_duration.Add(labels).Set(seconds);
     families_.qualified_time.Add(labels).Set(end_time);
   }

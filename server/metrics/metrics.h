@@ -10,7 +10,6 @@
 #define ASSAY_SERVER_METRICS_METRICS_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
 #include "assay/v1/selftest.pb.h"
+#include "assay/v1/types.pb.h"
 #include "server/base/limit.h"
 #include "server/metrics/suite_tally.h"
 
@@ -39,12 +39,12 @@ class Metrics {
   // Takes over a device's newest sample: id, properties and telemetry, with counters since the
   // daemon's start. A value that the sample lacks is no longer shown.
   virtual void TelemetryChanged(const v1::Device& device) = 0;
-  // Takes over a qualification that ended with a result for every case: whether the device passed,
-  // how long the job took, and when it ended (seconds since 1970). `passed` is absent if only a
-  // baseline or a budget of the caller's speaks against the device.
+  // Takes over a qualification that ended with a result for every case: what it says of the device,
+  // how long the job took, and when it ended (seconds since 1970). The verdict is unspecified if
+  // only a baseline of the caller's speaks against the device. A device that has FAILED counts as
+  // failed until it has PASSED.
   virtual void QualificationFinished(std::string_view device, std::string_view suite,
-                                     std::optional<bool> passed, double seconds,
-                                     double end_time) = 0;
+                                     v1::Verdict verdict, double seconds, double end_time) = 0;
   // Takes over a whole run of one of the daemon's suites, with the suite's own cases and budget.
   virtual void SuiteFinished(std::string_view suite, std::string_view version,
                              const SuiteTally& tally) = 0;

@@ -104,7 +104,7 @@ void Fill(Metrics& metrics) {
     (*t.mutable_faults())["xid-79"] = 1;
     metrics.TelemetryChanged(device);
     for (const char* level : {"quick", "medium", "nightly", "extended"}) {
-      metrics.QualificationFinished(device.id(), level, true, 100, 1.7e9);
+      metrics.QualificationFinished(device.id(), level, v1::VERDICT_PASSED, 100, 1.7e9);
     }
     SuiteTally tally;
     for (const v1::Kernel& kernel : kernels) {

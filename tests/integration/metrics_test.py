@@ -166,10 +166,12 @@ class Metrics(unittest.TestCase):
         labels = {"device": "cpu:0", "suite": "quick"}
         said = daemon.metric(time, **labels)
         self.assertEqual(daemon.metric("assay_qualification_passed", **labels), 0)
+        self.assertEqual(daemon.metric("assay_qualification_failed", **labels), 1)
         daemon.stop()
         again = harness.Daemon(state=folder, flags=flags)
         self.addCleanup(again.stop)
         self.assertEqual(again.metric("assay_qualification_passed", **labels), 0)
+        self.assertEqual(again.metric("assay_qualification_failed", **labels), 1)
         self.assertEqual(again.metric(time, **labels), said)
 
     def test_telemetry_is_listed_and_scraped(self):

@@ -152,6 +152,7 @@ class Qualify(unittest.TestCase):
         (device,) = slow.json()["devices"]
         self.assertEqual((device["verdict"], device["code"]), ("DEGRADED", "A201"))
         self.assertEqual(daemon.metric("assay_qualification_passed", suite="quick"), 0)
+        self.assertEqual(daemon.metric("assay_qualification_failed", suite="quick"), 0)
         unknown = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "never")
         self.assertIn("never", unknown.out)
         self.assertIn("A902", unknown.out)

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,13 +28,14 @@ class CountingMetrics final : public Metrics {
   void TelemetryChanged(const v1::Device&) override {}
   void CertificateExpires(double) override {}
   void StoreChanged(bool, int, bool) override {}
-  void QualificationFinished(std::string_view device, std::string_view suite,
-                             std::optional<bool> passed, double, double) override {
+  void QualificationFinished(std::string_view device, std::string_view suite, v1::Verdict verdict,
+                             double, double) override {
     const std::lock_guard guard(mutex_);
     ++calls_[Cat("qualified ", device, " ", suite,
-                 !passed   ? " unjudged"
-                 : *passed ? " passed"
-                           : " failed")];
+                 verdict == v1::VERDICT_UNSPECIFIED ? " unjudged"
+                 : verdict == v1::VERDICT_PASSED    ? " passed"
+                 : verdict == v1::VERDICT_FAILED    ? " failed"
+                                                    : " unproven")];
   }
   void SuiteFinished(std::string_view suite, std::string_view version,
                      const SuiteTally& tally) override {

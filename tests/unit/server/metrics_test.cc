@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 #include "server/auth/credentials.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/kernel_series.h"
@@ -376,7 +377,7 @@ void DoTheWorst(Metrics& metrics, const v1::Device& device,
   for (int i = 0; i < 1000; ++i) {
     const std::string odd = "odd-" + std::to_string(i);
     metrics.WorkerRestarted(device.id(), odd);
-    metrics.QualificationFinished(device.id(), odd, true, 1, 1);
+    metrics.QualificationFinished(device.id(), odd, v1::VERDICT_PASSED, 1, 1);
     metrics.RpcFinished(odd, "OK", 0.1);
     metrics.QueueDepth(odd, 1);
   }
@@ -385,7 +386,7 @@ void DoTheWorst(Metrics& metrics, const v1::Device& device,
     tally.Add(Everything(device.id(), spec, v1::VERDICT_PASSED));
   }
   for (const char* level : {"1", "2", "3", "4", "quick", "medium", "nightly", "extended"}) {
-    metrics.QualificationFinished(device.id(), level, true, 1, 1);
+    metrics.QualificationFinished(device.id(), level, v1::VERDICT_PASSED, 1, 1);
     metrics.SuiteFinished(level, "1", tally);
   }
 }
@@ -517,10 +518,10 @@ TEST_F(MetricsTest, TelemetryIsShownWhileItIsKnown) {
 }
 
 TEST_F(MetricsTest, TheNewestQualificationOfEachLevel) {
-  metrics_->QualificationFinished("cpu:0", "quick", true, 12.5, 1.7e9);
-  metrics_->QualificationFinished("cpu:0", "3", true, 100, 1.7e9);
-  metrics_->QualificationFinished("cpu:0", "nightly", false, 200, 1.7e9 + 1);
-  metrics_->QualificationFinished("cpu:0", "my own", true, 1, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "quick", v1::VERDICT_PASSED, 12.5, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "3", v1::VERDICT_PASSED, 100, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "nightly", v1::VERDICT_FAILED, 200, 1.7e9 + 1);
+  metrics_->QualificationFinished("cpu:0", "my own", v1::VERDICT_PASSED, 1, 1.7e9);
   ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="quick"} 1)");
   ExpectLine(R"(assay_qualification_duration_seconds{device="cpu:0",suite="quick"} 12.5)");
   ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="nightly"} 0)");
@@ -535,12 +536,28 @@ TEST_F(MetricsTest, TheNewestQualificationOfEachLevel) {
 }
 
 TEST_F(MetricsTest, AQualificationThatSaysNothingForOrAgainstIsNoVerdict) {
-  metrics_->QualificationFinished("cpu:0", "nightly", std::nullopt, 5, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "nightly", v1::VERDICT_UNSPECIFIED, 5, 1.7e9);
   EXPECT_THAT(Text(), Not(HasSubstr("assay_qualification_passed{")));
-  metrics_->QualificationFinished("cpu:0", "nightly", true, 5, 1.7e9);
-  metrics_->QualificationFinished("cpu:0", "nightly", std::nullopt, 7, 1.7e9 + 1);
+  metrics_->QualificationFinished("cpu:0", "nightly", v1::VERDICT_PASSED, 5, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "nightly", v1::VERDICT_UNSPECIFIED, 7, 1.7e9 + 1);
   ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="nightly"} 1)");
   ExpectLine(R"(assay_qualification_duration_seconds{device="cpu:0",suite="nightly"} 7)");
+}
+
+// A night that is too noisy to tell anything clears nobody, and accuses nobody.
+TEST_F(MetricsTest, AQualificationThatFailedHasFailedUntilOnePasses) {
+  const auto after = [this](v1::Verdict verdict, int passed, int failed) {
+    metrics_->QualificationFinished("cpu:0", "nightly", verdict, 5, 1.7e9);
+    const std::string labels = R"({device="cpu:0",suite="nightly"} )";
+    ExpectLine(Cat("assay_qualification_passed", labels, passed));
+    ExpectLine(Cat("assay_qualification_failed", labels, failed));
+  };
+  after(v1::VERDICT_INCONCLUSIVE, 0, 0);
+  after(v1::VERDICT_PASSED, 1, 0);
+  after(v1::VERDICT_FAILED, 0, 1);
+  after(v1::VERDICT_INCONCLUSIVE, 0, 1);
+  after(v1::VERDICT_PASSED, 1, 0);
+  after(v1::VERDICT_INCONCLUSIVE, 0, 0);
 }
 
 // Feeds everything once, so that every family is in the text.
@@ -564,7 +581,7 @@ void FeedAll(Metrics& metrics) {
   metrics.DeviceChanged(device);
   *device.mutable_telemetry() = FullTelemetry();
   metrics.TelemetryChanged(device);
-  metrics.QualificationFinished("cpu:0", "quick", true, 1, 1);
+  metrics.QualificationFinished("cpu:0", "quick", v1::VERDICT_PASSED, 1, 1);
   SuiteTally tally;
   tally.Add(result);
   metrics.SuiteFinished("quick", "1", tally);

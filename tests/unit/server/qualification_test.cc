@@ -6,7 +6,9 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "server/base/finding.h"
 #include "server/baselines/baseline_match.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
@@ -106,7 +108,41 @@ TEST_F(QualificationTest, WhatProvesNothingDoesNotPass) {
   };
   Start();
   Finish(Create(Quick("cpu:0")));
-  EXPECT_EQ(Qualified("cpu:0", "failed"), 1);
+  EXPECT_EQ(Qualified("cpu:0", "unproven"), 1);
+  EXPECT_EQ(All(), 0);
+}
+
+// As `assay qualify` says: DEGRADED, and INCONCLUSIVE.
+TEST_F(QualificationTest, WhatIsSlowOrNobodysFaultDoesNotFail) {
+  std::vector<v1::Finding> findings;
+  v1::Verdict verdict = v1::VERDICT_FAILED;
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(spec);
+    if (!spec.has_gemm()) return result;
+    result.set_verdict(verdict);
+    for (const v1::Finding& finding : findings) *result.add_findings() = finding;
+    return result;
+  };
+  Start();
+  const auto how = [&](v1::Verdict given, const std::vector<v1::Finding>& all) {
+    verdict = given, findings = all;
+    const int before = Qualified("cpu:0", "failed");
+    Finish(Create(Quick("cpu:0")));
+    return Qualified("cpu:0", "failed") > before ? "failed" : "unproven";
+  };
+  const v1::Finding slow = MakeFinding(v1::REASON_EFFICIENCY, "20 % of its roof");
+  const v1::Finding wrong = MakeFinding(v1::REASON_BOUND, "one element is wrong");
+  v1::Finding killed = MakeFinding(v1::REASON_CRASH, "somebody sent SIGKILL");
+  EXPECT_STREQ(how(v1::VERDICT_FAILED, {slow}), "unproven");
+  EXPECT_STREQ(how(v1::VERDICT_FAILED, {slow, wrong}), "failed");
+  EXPECT_STREQ(how(v1::VERDICT_ERROR, {killed}), "failed");
+  killed.set_blame(v1::BLAME_HOST);
+  EXPECT_STREQ(how(v1::VERDICT_ERROR, {killed}), "unproven");
+  EXPECT_EQ(Qualified("cpu:0", "unproven"), 2);
+  EXPECT_EQ(Qualified("cpu:0", "failed"), 2);
+  StartAgain();
+  EXPECT_EQ(Qualified("cpu:0", "unproven"), 3) << "the newest";
+  EXPECT_EQ(Qualified("cpu:0", "failed"), 3) << "before it, and nothing has passed since";
 }
 
 TEST_F(QualificationTest, AShareAClientsOwnSuiteAndOtherSuitesDoNotQualify) {
