@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,12 +81,16 @@ std::int64_t CgroupMemoryLimit() {
   return limit;
 }
 
-// The number of cores that this process may run on.
-int UsableCores() {
+// The cores that this process may run on. None if there are more of them than cpu_set_t holds.
+std::vector<int> UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return ParallelWidth();  // more cores than cpu_set_t holds: use OpenMP's count
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) cores.push_back(i);
+  }
+  return cores;
 }
 
 const char* SimdLevel() {
@@ -96,16 +101,48 @@ const char* SimdLevel() {
   return "baseline";
 }
 
+// The first line of a file; empty if there is none.
+std::string FirstLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
 }  // namespace
+
+std::int64_t LastCacheBytes(const std::string& folder, const std::vector<int>& processors) {
+  std::set<std::string> seen;  // the processors that share a cache, as Linux lists them
+  std::int64_t bytes = 0;
+  for (const int processor : processors) {
+    for (int index = 0;; ++index) {
+      const std::string cache = absl::StrCat(folder, "/cpu", processor, "/cache/index", index, "/");
+      const std::string level = FirstLine(cache + "level");
+      if (level.empty()) break;
+      std::string size = FirstLine(cache + "size");  // "32768K"
+      std::int64_t kilobytes = 0;
+      if (level != "3" || !size.ends_with('K')) continue;
+      size.pop_back();
+      if (!absl::SimpleAtoi(size, &kilobytes) || kilobytes <= 0) continue;
+      if (seen.insert(FirstLine(cache + "shared_cpu_list")).second) bytes += kilobytes << 10;
+    }
+  }
+  return bytes;
+}
 
 DeviceInfo ReadCpuInfo(int ordinal) {
   DeviceInfo info;
   info.id = absl::StrCat("cpu:", ordinal);
   info.backend = "cpu";
   ReadProcessor(info);
-  info.compute_units = UsableCores();
+  const std::vector<int> cores = UsableCores();
+  info.compute_units = cores.empty() ? ParallelWidth() : static_cast<int>(cores.size());
   info.properties["simd"] = SimdLevel();
-  const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  // What the C library says is one cache of many, or all of the machine's, by its version. A
+  // virtual machine may tell Linux of less than there is. The larger of both counts: with too small
+  // a size, the cache's speed would be taken for the memory's.
+  const std::int64_t l3 = std::max<std::int64_t>(LastCacheBytes("/sys/devices/system/cpu", cores),
+                                                 sysconf(_SC_LEVEL3_CACHE_SIZE));
   if (l3 > 0) info.properties["l3_bytes"] = absl::StrCat(l3);
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page = sysconf(_SC_PAGESIZE);

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <set>
@@ -14,7 +18,9 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/runtime/cpu/cpu_info.h"
 #include "kernels/runtime/cpu/strided.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
@@ -36,6 +42,29 @@ class CpuDeviceTest : public ::testing::Test {
 
   std::unique_ptr<Device> device_ = MakeCpuDevice(0, ArenaOptions{.max_bytes = 64 << 20});
 };
+
+// An EPYC has a level-3 cache for each group of cores, and a process may have some of the cores.
+TEST(CpuInfo, AddsUpTheLastCachesOfItsCores) {
+  namespace fs = std::filesystem;
+  const fs::path cpus = fs::path(::testing::TempDir()) / Cat("assay-caches-", getpid());
+  const auto put = [&](int cpu, int index, const char* level, const char* size, const char* with) {
+    const fs::path cache = cpus / Cat("cpu", cpu) / "cache" / Cat("index", index);
+    fs::create_directories(cache);
+    std::ofstream(cache / "level") << level << '\n';
+    std::ofstream(cache / "size") << size << '\n';
+    std::ofstream(cache / "shared_cpu_list") << with << '\n';
+  };
+  for (int cpu = 0; cpu < 6; ++cpu) {
+    put(cpu, 0, "1", "32K", Cat(cpu).c_str());
+    put(cpu, 1, "3", "32768K", cpu < 2 ? "0-1" : cpu < 4 ? "2-3" : "4-5");
+  }
+  EXPECT_EQ(LastCacheBytes(cpus, {0, 1}), 32 << 20);
+  EXPECT_EQ(LastCacheBytes(cpus, {0, 1, 2}), 64 << 20);
+  EXPECT_EQ(LastCacheBytes(cpus, {0, 1, 2, 3, 4, 5}), 96 << 20);
+  EXPECT_EQ(LastCacheBytes(cpus, {}), 0);
+  EXPECT_EQ(LastCacheBytes(cpus, {7}), 0) << "Linux does not tell";
+  fs::remove_all(cpus);
+}
 
 TEST_F(CpuDeviceTest, InfoDescribesTheMachine) {
   const DeviceInfo& info = device_->info();
