@@ -25,9 +25,14 @@ namespace assay {
 namespace {
 
 constexpr double kRunSeconds = 0.005;  // [seconds] the least of a run; the most is twice that
+// If a run takes longer than its slowest thread by this factor, a thread waited for a core. Then
+// the others had for themselves what they else share: the units of a core that runs two threads, or
+// the higher clocks of few cores. Such runs count only if there are not two others.
+constexpr double kTogether = 1.1;
 constexpr std::int64_t kMostRounds = std::int64_t{1} << 26;        // far more than a run needs
 constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;   // if the size is not known
-constexpr std::int64_t kMaxStreamBytes = std::int64_t{256} << 20;  // of each buffer
+constexpr std::int64_t kMaxStreamBytes = std::int64_t{256} << 20;  // of each buffer; or the cache's
+constexpr std::int64_t kShareOfMemory = 16;                        // of it, that a buffer may take
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 
 double Seconds() {
@@ -94,8 +99,16 @@ std::optional<Ceiling> MeasureFlops(DType dtype) {
     if (rounds > kMostRounds) return std::nullopt;  // the clock stands still
   }
   rounds *= 4;
-  const auto fastest =
-      FindFastestRun({}, [&]() -> std::optional<double> { return TimeOnAllCores(loop, rounds); });
+  const auto measure = [&](bool together) {
+    return FindFastestRun({}, [&]() -> std::optional<double> {
+      const double begin = Seconds();
+      const double slowest = TimeOnAllCores(loop, rounds);
+      return together && Seconds() - begin > kTogether * slowest ? 0 : slowest;  // 0: ignored
+    });
+  };
+  auto fastest = measure(/*together=*/true);
+  // One run alone, which has no noise, proves too little.
+  if (!fastest || !fastest->noise) fastest = measure(/*together=*/false);
   if (!fastest) return std::nullopt;
   const double operations =
       loop.operations * static_cast<double>(rounds) * static_cast<double>(ParallelWidth());
@@ -106,9 +119,12 @@ std::optional<Ceiling> MeasureFlops(DType dtype) {
 // that it reads the data that were touched longest ago.
 class Streams {
  public:
-  explicit Streams(std::int64_t l3_bytes)
-      : bytes_((std::min(l3_bytes * 5 / 2, kMaxStreamBytes) + kHugePage - 1) / kHugePage *
-               kHugePage),
+  Streams(std::int64_t l3_bytes, std::int64_t memory_bytes)
+      : bytes_((std::min(
+                    l3_bytes * 5 / 2,
+                    std::max(kMaxStreamBytes, std::min(l3_bytes, memory_bytes / kShareOfMemory))) +
+                kHugePage - 1) /
+               kHugePage * kHugePage),
         memory_(3 * bytes_) {
     if (memory_.data() == nullptr) return;
     ParallelFor(bytes_ / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
@@ -164,7 +180,7 @@ class Streams {
 
 class CpuCeilings : public Ceilings {
  public:
-  explicit CpuCeilings(Device& device) {
+  explicit CpuCeilings(Device& device) : memory_bytes_(device.info().memory_bytes) {
     const auto& properties = device.info().properties;
     const auto found = properties.find("l3_bytes");
     if (found != properties.end()) {
@@ -200,13 +216,14 @@ class CpuCeilings : public Ceilings {
   // Measures all missing memory ceilings at once, because taking the memory costs more than the
   // measurements.
   void MeasureStreams() {
-    Streams streams(l3_bytes_);
+    Streams streams(l3_bytes_, memory_bytes_);
     for (const CeilingKind kind : {CeilingKind::kCopy, CeilingKind::kTriad, CeilingKind::kRead}) {
       std::optional<Ceiling>& kept = bytes_[static_cast<std::size_t>(kind)];
       if (!kept) kept = streams.Measure(kind);
     }
   }
 
+  const std::int64_t memory_bytes_;
   std::int64_t l3_bytes_ = 0;
   std::array<std::optional<Ceiling>, kDTypeCount> flops_;
   std::array<std::optional<Ceiling>, 4> bytes_;  // by kind

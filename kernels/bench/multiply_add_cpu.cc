@@ -132,6 +132,35 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) void RunI8(std::
   multiply_add_sink = static_cast<double>(_mm_cvtsi128_si32(_mm512_castsi512_si128(sum)));
 }
 
+// Processors without AVX-512 may have the same dot product in vectors of half the length.
+__attribute__((target("avx2,avxvnni"))) void RunI8AvxVnni(std::int64_t rounds) {
+  const __m256i a = _mm256_set1_epi8(3);
+  __m256i c0 = _mm256_setzero_si256(), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0,
+          c7 = c0, c8 = c0, c9 = c0, c10 = c0, c11 = c0;
+  for (std::int64_t i = 0; i < rounds; ++i) {
+    c0 = _mm256_dpbusd_avx_epi32(c0, a, a);
+    c1 = _mm256_dpbusd_avx_epi32(c1, a, a);
+    c2 = _mm256_dpbusd_avx_epi32(c2, a, a);
+    c3 = _mm256_dpbusd_avx_epi32(c3, a, a);
+    c4 = _mm256_dpbusd_avx_epi32(c4, a, a);
+    c5 = _mm256_dpbusd_avx_epi32(c5, a, a);
+    c6 = _mm256_dpbusd_avx_epi32(c6, a, a);
+    c7 = _mm256_dpbusd_avx_epi32(c7, a, a);
+    c8 = _mm256_dpbusd_avx_epi32(c8, a, a);
+    c9 = _mm256_dpbusd_avx_epi32(c9, a, a);
+    c10 = _mm256_dpbusd_avx_epi32(c10, a, a);
+    c11 = _mm256_dpbusd_avx_epi32(c11, a, a);
+    asm volatile(""
+                 : "+x"(c0), "+x"(c1), "+x"(c2), "+x"(c3), "+x"(c4), "+x"(c5), "+x"(c6), "+x"(c7),
+                   "+x"(c8), "+x"(c9), "+x"(c10), "+x"(c11));
+  }
+  const __m256i sum = _mm256_add_epi32(
+      _mm256_add_epi32(_mm256_add_epi32(_mm256_add_epi32(c0, c1), _mm256_add_epi32(c2, c3)),
+                       _mm256_add_epi32(_mm256_add_epi32(c4, c5), _mm256_add_epi32(c6, c7))),
+      _mm256_add_epi32(_mm256_add_epi32(c8, c9), _mm256_add_epi32(c10, c11)));
+  multiply_add_sink = static_cast<double>(_mm256_extract_epi32(sum, 0));
+}
+
 __attribute__((target("avx2"))) void RunI8Avx2(std::int64_t rounds) {
   __m256i a = _mm256_set1_epi8(3);
   const __m256i ones = _mm256_set1_epi16(1);
@@ -167,6 +196,7 @@ MultiplyAddLoop MultiplyAddLoopOf(DType dtype) {
       return {};
     case DType::kI8:
       if (__builtin_cpu_supports("avx512vnni")) return {RunI8, 2.0 * kChains * 64};
+      if (__builtin_cpu_supports("avxvnni")) return {RunI8AvxVnni, 2.0 * kChains * 32};
       if (__builtin_cpu_supports("avx2")) return {RunI8Avx2, 2.0 * kChains * 32};
       return {};
     default:
