@@ -1,6 +1,8 @@
 #include "kernels/bench/roofline.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 namespace assay {
 namespace {
@@ -8,6 +10,23 @@ namespace {
 // Above either value a median is called noisy, even if the middle half of its launches agreed.
 constexpr double kMostNoise = 0.25;
 constexpr double kMostStandardError = 0.02;
+
+// Memory that is only read may be faster than memory that is copied, but not by more than this.
+constexpr double kMostOverCopy = 1.5;
+// A kernel that writes a smaller share of its bytes is held to the speed of reads, too.
+constexpr double kLeastWritten = 0.25;
+
+// Whether a kernel is faster than the memory. What a cache holds of its operands, and its last
+// writes, need not have been moved when it ends.
+bool IsBeyondMemory(const Plan& plan, double seconds, const Ceiling& copy, Ceilings& ceilings) {
+  const double moved = plan.bytes - static_cast<double>(ceilings.CacheBytes());
+  if (!IsBeyond(moved / seconds / copy.per_second, copy.noise)) return false;
+  const std::int64_t written = StorageBytes(plan.output.dtype, plan.output.extents.count());
+  if (static_cast<double>(written) >= kLeastWritten * plan.bytes) return true;
+  const std::optional<Ceiling> read = ceilings.Find(CeilingKind::kRead, DType::kUnspecified);
+  return !read || read->per_second > kMostOverCopy * copy.per_second ||
+         IsBeyond(moved / seconds / read->per_second, read->noise);
+}
 
 }  // namespace
 
@@ -63,13 +82,13 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   }
   stats.roof = compute >= memory ? "compute" : "memory";
   stats.efficiency = bound / median;
-  // A kernel may be faster than memory if a cache holds some of its operands, or if its last writes
-  // are still in the cache when it ends. So the memory ceiling is doubted only beyond twice the
-  // cache.
-  const bool beyond_cache = plan.bytes > 2 * static_cast<double>(ceilings->CacheBytes());
-  const bool counts = compute >= memory || (times.from_memory && beyond_cache);
-  const Ceiling& roof = compute >= memory ? *arithmetic : *copy;
-  if (counts && IsBeyond(*stats.efficiency, roof.noise)) ceilings->Doubt(roof.kind, roof.dtype);
+  if (compute >= memory) {
+    if (IsBeyond(*stats.efficiency, arithmetic->noise)) {
+      ceilings->Doubt(arithmetic->kind, arithmetic->dtype);
+    }
+  } else if (times.from_memory && IsBeyondMemory(plan, median, *copy, *ceilings)) {
+    ceilings->Doubt(copy->kind, copy->dtype);
+  }
   return stats;
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMostLaunches = 1 << 16;  // of one sample
 constexpr int kMostBadReadings = 10;    // in a row; then the clock is given up
+constexpr int kLeastSettled = 5;        // samples; fewer may agree by chance
 // If the host waits this long and the clock reads 0, the clock stands still.
 constexpr std::chrono::milliseconds kStandsStill(100);
 
@@ -68,11 +69,11 @@ LaunchTimes TimeLaunches(const SamplerOptions& options,
     }
     times.seconds.push_back(*seconds / times.launches_per_sample);
     const auto n = static_cast<int>(times.seconds.size());
-    if (spent > options.hard_limit_seconds) break;
-    if (n < next_look) continue;
+    const bool must_end = spent > options.hard_limit_seconds;
+    if (n < next_look && !must_end) continue;
     const std::optional<double> deviation = MedianDeviation(times.seconds);
-    times.settled = deviation && *deviation <= options.deviation;
-    if (spent > options.limit_seconds) break;
+    times.settled = n >= kLeastSettled && deviation && *deviation <= options.deviation;
+    if (must_end || spent > options.limit_seconds) break;
     if (times.settled && spent >= options.min_seconds && Noise(times.seconds) <= options.quiet) {
       break;
     }

@@ -30,6 +30,7 @@ class FixedCeilings : public Ceilings {
   std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
     if (kind == CeilingKind::kFma && flops_) return Ceiling{kind, dtype, *flops_, noise};
     if (kind == CeilingKind::kCopy && bytes_) return Ceiling{kind, dtype, *bytes_, noise};
+    if (kind == CeilingKind::kRead && read) return Ceiling{kind, dtype, *read, noise};
     return std::nullopt;
   }
   void Doubt(CeilingKind kind, DType dtype) override { doubted.emplace_back(kind, dtype); }
@@ -37,6 +38,7 @@ class FixedCeilings : public Ceilings {
 
   std::int64_t cache_bytes = 0;
   std::optional<double> noise;
+  std::optional<double> read;
   std::vector<std::pair<CeilingKind, DType>> doubted;
 
  private:
@@ -87,6 +89,21 @@ TEST(Sampler, NoisyLaunchesGoOnToTheLimitAndSlowOnesAreStillSampled) {
       TimeLaunches(SamplerOptions{}, [](int) -> std::optional<double> { return 100.0; });
   EXPECT_EQ(slow.seconds.size(), 1u);
   EXPECT_FALSE(slow.settled);
+}
+
+// The hard limit comes before the tenth sample, and what there is agrees or does not.
+TEST(Sampler, LongLaunchesThatAgreeAreSettled) {
+  const auto settled = [](double seconds, double spread) {
+    int i = 0;
+    return TimeLaunches(SamplerOptions{}, [&](int) -> std::optional<double> {
+      return seconds * (1 + spread * (++i % 3));
+    });
+  };
+  const LaunchTimes steady = settled(2, 1e-4);
+  EXPECT_EQ(steady.seconds.size(), 8u);
+  EXPECT_TRUE(steady.settled);
+  EXPECT_FALSE(settled(2, 0.1).settled);
+  EXPECT_FALSE(settled(5, 1e-4).settled) << "four may agree by chance";
 }
 
 TEST(Sampler, AFailedLaunchEndsIt) {
@@ -320,10 +337,30 @@ TEST(Roofline, ACeilingThatIsExceededIsDoubted) {
   plan.bytes = 5e8;  // 10 ms of memory
   EXPECT_EQ(doubted(0.0090, 0, true), (Doubted{{CeilingKind::kCopy, DType::kUnspecified}}));
   EXPECT_EQ(doubted(0.0090, 0, false), Doubted{}) << "a cache may have held some of it";
-  cache_bytes = 240'000'000;
-  EXPECT_EQ(doubted(0.0090, 0, true), (Doubted{{CeilingKind::kCopy, DType::kUnspecified}}));
-  cache_bytes = 260'000'000;
-  EXPECT_EQ(doubted(0.0090, 0, true), Doubted{}) << "what it wrote may still be there";
+  cache_bytes = 100'000'000;
+  EXPECT_EQ(doubted(0.0090, 0, true), Doubted{}) << "its last writes may still be in the cache";
+  EXPECT_EQ(doubted(0.0077, 0, true), (Doubted{{CeilingKind::kCopy, DType::kUnspecified}}));
+  cache_bytes = 500'000'000;
+  EXPECT_EQ(doubted(0.0010, 0, true), Doubted{}) << "none of it need come from memory";
+}
+
+// Memory that is read is faster than memory that is copied, on a healthy device.
+TEST(Roofline, TheCopyIsNotDoubtedForAKernelThatReads) {
+  Plan plan;
+  plan.bytes = 5e8;  // 10 ms of a copy
+  const auto doubts = [&plan](double seconds, double read, std::int64_t written) {
+    plan.output = {"y", DType::kF32, Extents::Dense(1, 1, written / 4), {written / 4}, {}};
+    FixedCeilings ceilings(100e9, 50e9);
+    ceilings.read = read;
+    LaunchTimes times{{seconds}};
+    times.from_memory = true;
+    MakeBenchStats(plan, DType::kF32, times, &ceilings);
+    return !ceilings.doubted.empty();
+  };
+  EXPECT_FALSE(doubts(0.0090, 60e9, 4)) << "as fast as reads";
+  EXPECT_TRUE(doubts(0.0080, 60e9, 4)) << "faster than reads, too";
+  EXPECT_TRUE(doubts(0.0090, 60e9, 250'000'000)) << "it writes half";
+  EXPECT_TRUE(doubts(0.0060, 100e9, 4)) << "twice a copy: that was measured too low";
 }
 
 TEST(FastestRun, IsTheFastestAndSaysHowFarTheOthersWere) {
