@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/context.h"
 #include "client/cli/find.h"
+#include "client/cli/listing.h"
+#include "client/cli/whole_number.h"
 #include "client/report/units.h"
 
 namespace assay::client {
@@ -131,6 +133,24 @@ ExitCode DeleteJobs(const Context& context, const std::vector<std::string>& name
   return code;
 }
 
+ExitCode ListAudit(const Context& context, int limit) {
+  return List(context, "events", {"TIME", "WHO", "ROLE", "CALL", "TARGET", "RESULT", "FROM"},
+              [&](Connection& connection, Listed& listed) {
+                v1::ListAuditEventsRequest request;
+                request.set_page_size(limit);
+                v1::ListAuditEventsResponse response;
+                grpc::Status status = Ask(connection, &Stub::ListAuditEvents, request, &response);
+                for (const v1::AuditEvent& event : response.events()) {
+                  listed.rows.push_back({absl::FormatTime("%Y-%m-%d %H:%M:%S", Time(event.time()),
+                                                          absl::LocalTimeZone()),
+                                         event.who(), event.role(), event.call(), event.target(),
+                                         event.result(), event.peer()});
+                  listed.items.push_back(MessageJson(event));
+                }
+                return status;
+              });
+}
+
 }  // namespace
 
 void AddAdminCommand(CLI::App& app, Context& context) {
@@ -143,6 +163,11 @@ void AddAdminCommand(CLI::App& app, Context& context) {
       ->required()
       ->type_name("FILE");
   context.OnRun(backup, [path](const Context& c) { return Backup(c, *path); });
+  CLI::App* audit = admin->add_subcommand(
+      "audit", "the newest calls that changed something or used a device, and who made them");
+  const auto limit = std::make_shared<int>(100);
+  AddWholeNumber(*audit, "limit", *limit, "the most calls to list (default 100)", {1, 1000});
+  context.OnRun(audit, [limit](const Context& c) { return ListAudit(c, *limit); });
   CLI::App* erase = admin->add_subcommand("delete", "delete ended jobs with their results");
   const auto names = std::make_shared<std::vector<std::string>>();
   erase->add_option("job", *names, "jobs/4f2k, or 4f2k")->required();

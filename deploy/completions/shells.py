@@ -23,7 +23,7 @@ FORMATS = {
     "assay baseline show": ["table", "json", "jsonl", "csv"],
     "assay baseline compare": ["table", "json", "jsonl", "csv", "markdown"],
     **{f"assay {listing}": ["table", "json", "jsonl"]
-       for listing in ("baseline list", "devices", "devices release", "jobs", "kernels", "suites")},
+       for listing in ("admin audit", "baseline list", "devices", "devices release", "jobs", "kernels", "suites")},
 }
 # First words of the lines of a table.
 ASK = {

@@ -10,8 +10,10 @@
 #include <cctype>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
+#include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
 #include "server/auth/file_stamp.h"
 
@@ -266,15 +268,37 @@ std::string ClientOf(const Caller& caller) {
   return caller.name.starts_with(kAddress) ? ClientAt(caller.peer) : caller.name;
 }
 
-void Audit(const Caller& caller, std::string_view call, std::string_view target,
-           std::string_view result) {
+namespace {
+
+// A text of an event. A certificate may hold any bytes as a name, and what is cut may end within a
+// character: such bytes stand as \xNN, so that the event is text.
+std::string Plain(std::string_view text) {
+  const bool ascii = std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f;
+  });
+  return ascii ? std::string(text) : absl::CHexEscape({text.data(), text.size()});
+}
+
+}  // namespace
+
+v1::AuditEvent Audit(const Caller& caller, std::string_view call, std::string_view target,
+                     std::string_view result) {
+  v1::AuditEvent event;
+  *event.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
+  event.set_who(Plain(caller.name));
+  event.set_role(std::string(Word(caller.role)));
+  event.set_peer(caller.peer);
+  event.set_call(std::string(call));
+  event.set_target(Plain(target.substr(0, kMostTargetBytes)));
+  event.set_result(std::string(result));
   Log(LogLevel::kInfo, "audit",
       {{"who", caller.name},
-       {"role", Word(caller.role)},
+       {"role", event.role()},
        {"peer", caller.peer},
        {"call", call},
        {"target", target.substr(0, kMostTargetBytes)},
        {"result", result}});
+  return event;
 }
 
 }  // namespace assay::server

@@ -36,6 +36,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "assay/v1/service.pb.h"
 #include "server/auth/role.h"
 #include "server/auth/roles_file.h"
 #include "server/base/log.h"
@@ -126,9 +127,10 @@ std::string ClientOf(const Caller& caller);
 std::string ClientAt(std::string_view peer);
 
 // One line of the log for a call that changed something or used a device: who, from where, what,
-// the job, baseline or device that the call names, and how it ended ("OK", "NOT_FOUND").
-void Audit(const Caller& caller, std::string_view call, std::string_view target,
-           std::string_view result);
+// the job, baseline or device that the call names, and how it ended ("OK", "NOT_FOUND"). Returns
+// the same as an event that ended now.
+v1::AuditEvent Audit(const Caller& caller, std::string_view call, std::string_view target,
+                     std::string_view result);
 
 }  // namespace assay::server
 

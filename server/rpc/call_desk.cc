@@ -80,7 +80,9 @@ void CallDesk::CutConnection(const std::string& peer) {
 void CallDesk::Close(const Call& call, const grpc::Status& status) {
   const Needed* needed = FindNeeded(call.needs);
   if (call.caller && needed != nullptr && needed->audited) {
-    Audit(*call.caller, call.needs, call.target, CodeName(status.error_code()));
+    const v1::AuditEvent event =
+        Audit(*call.caller, call.needs, call.target, CodeName(status.error_code()));
+    if (audit_ != nullptr) audit_->Add(event);
   }
   if (metrics_ == nullptr) return;
   metrics_->RpcFinished(call.method, CodeName(status.error_code()),

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/audit_trail.h"
 #include "server/auth/client_limits.h"
 #include "server/base/even_time.h"
 #include "server/base/task_thread.h"
@@ -52,9 +53,10 @@ class CallDesk {
  public:
   // Each may be null: then everybody may make every call, without limits, and nothing is counted.
   // `largest_request` as WaitingRequests takes it, `parsed_bytes` as ServiceOptions has it.
-  CallDesk(Access* access, ClientLimits* limits, Metrics* metrics, std::int64_t largest_request,
-           std::int64_t parsed_bytes)
+  CallDesk(Access* access, AuditTrail* audit, ClientLimits* limits, Metrics* metrics,
+           std::int64_t largest_request, std::int64_t parsed_bytes)
       : access_(access),
+        audit_(audit),
         limits_(limits),
         metrics_(metrics),
         parsed_bytes_(parsed_bytes),
@@ -199,6 +201,7 @@ class CallDesk {
   static absl::Status TooManyWait();
 
   Access* const access_;
+  AuditTrail* const audit_;
   ClientLimits* const limits_;
   Metrics* const metrics_;
   const std::int64_t parsed_bytes_;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/text/cat.h"
 #include "server/auth/access.h"
+#include "server/auth/audit_trail.h"
 #include "server/auth/client_limits.h"
 #include "server/auth/credentials.h"
 #include "server/base/config.h"
@@ -95,6 +96,7 @@ class Daemon {
   std::string metrics_address_ = "off";
   std::shared_ptr<CertificateStore> certificates_;
   std::unique_ptr<Access> access_;
+  std::unique_ptr<AuditTrail> audit_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<UserKernels> kernels_;

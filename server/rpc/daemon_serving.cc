@@ -83,6 +83,8 @@ std::optional<StartFailure> Daemon::StartJobManager() {
 void Daemon::MakeService() {
   ServiceOptions service_options;
   service_options.access = access_.get();
+  audit_ = std::make_unique<AuditTrail>(config_.state_dir);
+  service_options.audit = audit_.get();
   service_options.limits = limits_.get();
   service_options.watch_stall = config_.watch_stall;
   service_options.request_bytes = config_.max_request_bytes;

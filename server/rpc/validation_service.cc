@@ -37,7 +37,9 @@ struct ValidationService::Impl {
         devices(device_set),
         store(options.store),
         kernels(options.kernels),
-        desk(options.access, options.limits, metrics, options.request_bytes, options.parsed_bytes),
+        audit(options.audit),
+        desk(options.access, options.audit, options.limits, metrics, options.request_bytes,
+             options.parsed_bytes),
         device_calls(jobs, devices, std::move(options.telemetry)),
         info(std::move(options.info)),
         comparisons(jobs, devices, options.upload),
@@ -54,6 +56,7 @@ struct ValidationService::Impl {
   DeviceSet& devices;
   Store* const store;
   UserKernels* const kernels;
+  AuditTrail* const audit;
   CallDesk desk;
   DeviceCalls device_calls;
 
@@ -115,6 +118,7 @@ ValidationService::ValidationService(JobManager& jobs, DeviceSet& devices, Metri
   Handle("DeleteBaseline", &ValidationService::DeleteBaseline);
   Handle("CompareBaselines", &ValidationService::CompareBaselines);
   Handle("BackupStore", &ValidationService::BackupStore);
+  Handle("ListAuditEvents", &ValidationService::ListAuditEvents);
   Handle("UploadKernel", &ValidationService::UploadKernel);
 }
 
@@ -361,6 +365,22 @@ grpc::ServerUnaryReactor* ValidationService::CompareBaselines(Context* context, 
       impl_->reads, {context, "CompareBaselines"}, bytes,
       [this, response](Call&, const v1::CompareBaselinesRequest& asked) {
         return Send(impl_->jobs.baselines().Compare(asked), *response);
+      });
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListAuditEvents(
+    Context* context, const Bytes* bytes, v1::ListAuditEventsResponse* response) {
+  return impl_->desk.AnswerOn<v1::ListAuditEventsRequest>(
+      impl_->reads, {context, "ListAuditEvents"}, bytes,
+      [this, response](const auto& request) -> absl::Status {
+        if (impl_->audit == nullptr)
+          return absl::UnimplementedError("no audited call is kept here");
+        const absl::StatusOr<int> size = ParsePageSize(request.page_size());
+        if (!size.ok()) return size.status();
+        for (v1::AuditEvent& event : impl_->audit->Newest(static_cast<std::size_t>(*size))) {
+          *response->add_events() = std::move(event);
+        }
+        return absl::OkStatus();
       });
 }
 

@@ -15,6 +15,7 @@
 #include "assay/v1/service.pb.h"
 #include "google/protobuf/empty.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/audit_trail.h"
 #include "server/auth/client_limits.h"
 #include "server/jobs/job_manager.h"
 #include "server/kernels/user_kernels.h"
@@ -29,6 +30,9 @@ namespace assay::server {
 struct ServiceOptions {
   // Decides who may make a call; null: everybody may make every call. Must outlive the service.
   Access* access = nullptr;
+  // Keeps the newest audited calls; null: ListAuditEvents is UNIMPLEMENTED. Must outlive the
+  // service.
+  AuditTrail* audit = nullptr;
   // Limits what one client may have; null: no limits. Must outlive the service.
   ClientLimits* limits = nullptr;
   // How long a watcher may take no event although there are some. 0: for ever.
@@ -96,6 +100,7 @@ class ValidationService final : public RawService {
   grpc::ServerUnaryReactor* DeleteBaseline(Context*, const Bytes*, google::protobuf::Empty*);
   grpc::ServerUnaryReactor* CompareBaselines(Context*, const Bytes*, Bytes*);
   grpc::ServerWriteReactor<v1::BackupStoreResponse>* BackupStore(Context*, const Bytes*);
+  grpc::ServerUnaryReactor* ListAuditEvents(Context*, const Bytes*, v1::ListAuditEventsResponse*);
   grpc::ServerBidiReactor<Bytes, v1::UploadKernelResponse>* UploadKernel(Context*);
 
   struct Impl;
