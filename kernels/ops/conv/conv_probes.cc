@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/conv/conv_reference.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 
@@ -63,7 +63,7 @@ void AddConvNanProbe(const Case& c, const ConvShape& shape, std::vector<KernelPr
     p.batch = 1;
     p.filters = p.groups * std::min(shape.group_filters(), kFewFilters);
   }
-  AddNanProbe(c, p, std::string(kAllNan) + "/checkerboard", probes, /*exact=*/!IsOurs(c));
+  AddNanProbe(c, p, Cat(kAllNan, "/checkerboard"), probes, /*exact=*/!IsOurs(c));
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
   DequantSoftmaxProblem few = p;
   constexpr std::int64_t kFewRows = 16;
   if (IsOurs(c)) few.m = std::min(few.m, kFewRows);
-  AddNanProbe(c, few, std::string(kNanInEachRow) + "/ones", probes);
+  AddNanProbe(c, few, Cat(kNanInEachRow, "/ones"), probes);
   probes.push_back(std::move(last));
   // The diagnosis goes by the last that fails.
   probes.push_back(std::move(argmax));

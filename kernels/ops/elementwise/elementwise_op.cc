@@ -8,6 +8,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
@@ -146,7 +147,7 @@ class Elementwise final : public Op {
     ElementwiseProblem few = p;
     constexpr std::int64_t kFewRows = 16;
     if (IsOurs(c)) few.rows = std::min(few.rows, kFewRows);
-    AddNanProbe(c, few, std::string(kNanInEachRow) + (p.has_b() ? "/ones" : ""), special);
+    AddNanProbe(c, few, Cat(kNanInEachRow, p.has_b() ? "/ones" : ""), special);
     probes.insert(probes.begin(), special.begin(), special.end());
     if (!near_0.empty()) {
       const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;

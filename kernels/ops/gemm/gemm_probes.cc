@@ -11,6 +11,7 @@
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/gemm/problem.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
@@ -98,8 +99,8 @@ void AddGemmNanProbe(const Case& c, const GemmProblem& own, const GemmProblem& e
     p.n = std::min(p.n, kFew);
     p.batch = std::min(p.batch, kFewBatches);
   }
-  std::string pattern(p.trans_a && p.k < p.m ? kAllNan : kNanInEachRow);
-  pattern += p.beta != 0 ? "/checkerboard/ones" : "/checkerboard";
+  std::string pattern = Cat(p.trans_a && p.k < p.m ? kAllNan : kNanInEachRow,
+                            p.beta != 0 ? "/checkerboard/ones" : "/checkerboard");
   AddNanProbe(c, p, std::move(pattern), probes, /*exact=*/!IsOurs(c) && !changed);
 }
 

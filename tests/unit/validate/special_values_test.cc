@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeChanged(const Case& c, const Plan& p
   return std::make_unique<Changed>(*std::move(right));
 }
 
-CaseOutcome Run(const Problem& problem, DType dtype, Change changes) {
+CaseOutcome RunChanged(const Problem& problem, DType dtype, Change changes) {
   change = changes;
   Registry registry;
   registry.Add({OpName(problem), "changed", "cpu", {dtype}, MakeChanged, {}, {}});
@@ -108,13 +108,13 @@ const std::vector<Problem>& Problems() {
 TEST(SpecialValues, ANanOfTheInputIsKept) {
   for (const Problem& problem : Problems()) {
     for (const DType t : {DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3FN}) {
-      const CaseOutcome right = Run(problem, t, Same);
+      const CaseOutcome right = RunChanged(problem, t, Same);
       if (right.verdict == Verdict::kUnsupported) continue;
       const std::string what = Cat(OpName(problem), " ", Name(t), ": ");
       EXPECT_TRUE(right.verdict == Verdict::kPassed || right.verdict == Verdict::kInconclusive)
           << what << Describe(right);
       EXPECT_EQ(VerdictOf(right, "nan"), Verdict::kPassed) << what << Describe(right);
-      const CaseOutcome wrong = Run(problem, t, NanIsZero);
+      const CaseOutcome wrong = RunChanged(problem, t, NanIsZero);
       EXPECT_EQ(wrong.verdict, Verdict::kFailed) << what << Describe(wrong);
       EXPECT_EQ(VerdictOf(wrong, "nan"), Verdict::kFailed) << what << Describe(wrong);
     }
@@ -123,27 +123,27 @@ TEST(SpecialValues, ANanOfTheInputIsKept) {
 
 TEST(SpecialValues, AConvolutionThatSeesPaddingAloneHasNoSuchCase) {
   const ConvProblem p{.channels = 4, .filters = 8, .input = {9}, .kernel = {3}, .padding = {3}};
-  const CaseOutcome outcome = Run(p, DType::kF32, Same);
+  const CaseOutcome outcome = RunChanged(p, DType::kF32, Same);
   EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
   EXPECT_EQ(VerdictOf(outcome, "nan"), Verdict::kUnspecified);
 }
 
 TEST(SpecialValues, ReluMayDropANan) {
   const GemmProblem p{.m = 7, .n = 20, .k = 33, .activation = "relu"};
-  EXPECT_EQ(Run(p, DType::kF32, NanIsZero).verdict, Verdict::kPassed);
+  EXPECT_EQ(RunChanged(p, DType::kF32, NanIsZero).verdict, Verdict::kPassed);
 }
 
 TEST(SpecialValues, TheLargestOfNoNumberIsNone) {
   const ReduceProblem p{.extents = {40, 70}, .kind = "max"};
-  EXPECT_EQ(VerdictOf(Run(p, DType::kF32, Same), "all-neg-inf"), Verdict::kPassed);
-  const CaseOutcome bounded = Run(p, DType::kF32, Bounded);
+  EXPECT_EQ(VerdictOf(RunChanged(p, DType::kF32, Same), "all-neg-inf"), Verdict::kPassed);
+  const CaseOutcome bounded = RunChanged(p, DType::kF32, Bounded);
   EXPECT_EQ(VerdictOf(bounded, "all-neg-inf"), Verdict::kFailed) << Describe(bounded);
 }
 
 TEST(SpecialValues, AnArgmaxHasThem) {
   const ReduceProblem p{.extents = {40, 70}, .kind = "argmax"};
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kE5M2, DType::kE4M3FNUZ}) {
-    const CaseOutcome outcome = Run(p, t, Same);
+    const CaseOutcome outcome = RunChanged(p, t, Same);
     EXPECT_EQ(VerdictOf(outcome, "nan"), Verdict::kPassed) << Describe(outcome);
     EXPECT_EQ(VerdictOf(outcome, "zeros"), Verdict::kPassed) << Describe(outcome);
     const Verdict infinities = t == DType::kE4M3FNUZ ? Verdict::kUnspecified : Verdict::kPassed;
