@@ -86,9 +86,21 @@ const std::vector<Problem>& Problems() {
       GemmProblem{.m = 70, .n = 20, .k = 33, .batch = 3},
       GemmProblem{.m = 70, .n = 20, .k = 33, .trans_a = true},
       GemmProblem{.m = 7, .n = 20, .k = 33, .alpha = 0.3, .beta = 1.7, .activation = "gelu"},
-      ConvProblem{.channels = 4, .filters = 24, .input = {9, 8}, .kernel = {3, 3}, .padding = {1}},
-      ConvProblem{
-          .channels = 3, .filters = 6, .input = {40}, .kernel = {5}, .dilation = {2}, .groups = 3},
+      ConvProblem{.channels = 4,
+                  .filters = 24,
+                  .input = {9, 8},
+                  .kernel = {3, 3},
+                  .stride = {},
+                  .padding = {1},
+                  .dilation = {}},
+      ConvProblem{.channels = 3,
+                  .filters = 6,
+                  .input = {40},
+                  .kernel = {5},
+                  .stride = {},
+                  .padding = {},
+                  .dilation = {2},
+                  .groups = 3},
       AttentionProblem{
           .heads = 4, .kv_heads = 2, .seq = 33, .kv_seq = 40, .dim = 16, .causal = true},
       SoftmaxProblem{.rows = 5, .cols = 70},
@@ -122,7 +134,13 @@ TEST(SpecialValues, ANanOfTheInputIsKept) {
 }
 
 TEST(SpecialValues, AConvolutionThatSeesPaddingAloneHasNoSuchCase) {
-  const ConvProblem p{.channels = 4, .filters = 8, .input = {9}, .kernel = {3}, .padding = {3}};
+  const ConvProblem p{.channels = 4,
+                      .filters = 8,
+                      .input = {9},
+                      .kernel = {3},
+                      .stride = {},
+                      .padding = {3},
+                      .dilation = {}};
   const CaseOutcome outcome = RunChanged(p, DType::kF32, Same);
   EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
   EXPECT_EQ(VerdictOf(outcome, "nan"), Verdict::kUnspecified);
