@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstddef>
 
-#include "kernels/numerics/generate.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/validate/host_draws.h"
 
 namespace assay {
 namespace {
@@ -32,27 +32,14 @@ void SetKnown(std::vector<std::uint64_t>& known, std::int64_t at, std::int64_t e
   }
 }
 
-// The same loop twice: with fused multiply-adds of the processor, and with the library's, which are
-// calls. Both round once. (The compiler must fuse no others: see CMakeLists.txt.)
-[[gnu::flatten, gnu::target("fma")]] void DrawFused(Generator& generator, std::int64_t begin,
-                                                    std::int64_t count, double* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = generator.Value(begin + i);
-}
-void DrawPlain(Generator& generator, std::int64_t begin, std::int64_t count, double* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = generator.Value(begin + i);
-}
-
 }  // namespace
 
 void RegeneratedInputs::Draw(int operand, std::int64_t begin, std::int64_t count,
                              double* out) const {
-  static const bool fused = __builtin_cpu_supports("fma") != 0;
   constexpr std::int64_t kGrain = std::int64_t{1} << 13;
   const Operand& o = plan_.inputs[static_cast<std::size_t>(operand)];
   const auto draw = [&](std::int64_t from, std::int64_t to) {
-    Generator generator(o.pattern, seed_, static_cast<std::uint32_t>(operand), /*epoch=*/0,
-                        o.extents.rows, o.extents.cols, o.dtype);
-    (fused ? DrawFused : DrawPlain)(generator, begin + from, to - from, out + from);
+    DrawOnHost(o, seed_, static_cast<std::uint32_t>(operand), begin + from, to - from, out + from);
   };
   if (count <= kGrain) return draw(0, count);
   ParallelFor(count, kGrain, draw);

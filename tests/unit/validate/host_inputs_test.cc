@@ -48,10 +48,18 @@ std::vector<Operand> Operands(const Extents& extents) {
   std::vector<Operand> operands;
   for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
                         DType::kE4M3FNUZ, DType::kE2M1, DType::kI8}) {
-    for (const Pattern& p : {*ParsePattern("normal", nullptr), *ParsePattern("uniform", nullptr),
-                             *ParsePattern("sparse", nullptr), *ParsePattern("denormal", nullptr),
-                             *ParsePattern("large-small", nullptr), UnitRows(), UnitColumns(),
-                             *ParsePattern("row-vary", nullptr), KeyCodes(4), KeyMask(true)}) {
+    for (const Pattern& p :
+         {*ParsePattern("normal", nullptr), *ParsePattern("uniform", nullptr),
+          *ParsePattern("sparse", nullptr), *ParsePattern("denormal", nullptr),
+          *ParsePattern("large-small", nullptr), UnitRows(), UnitColumns(),
+          // Numbers that the formats round to 0, saturate or overflow.
+          Pattern{PatternKind::kNormal, 0x1p-15, 0}, Pattern{PatternKind::kNormal, 0x1p-127, 0},
+          Pattern{PatternKind::kNormal, 0x1p15, 3}, Pattern{PatternKind::kNormal, 0x1p126, 0},
+          Pattern{PatternKind::kAllPositive, 2, 0}, Pattern{PatternKind::kExtremes, 80, 1},
+          Pattern{PatternKind::kNearConstant, 1000, 1}, Pattern{PatternKind::kIntegers, -3, 100},
+          Pattern{PatternKind::kExactSparse, 0.25, 0}, Pattern{PatternKind::kExactInts, 0.5, 2},
+          Pattern{PatternKind::kEveryCode, 0, 0}, *ParsePattern("row-vary", nullptr), KeyCodes(4),
+          KeyMask(true)}) {
       operands.push_back(Filled(p, t, extents));
     }
   }
