@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/plan.h"
 
@@ -96,11 +97,17 @@ Suspect AlteredProblem(const Scene& scene, Change change, std::string reads_as,
 Suspect Simulated(const Scene& scene, std::function<double(std::int64_t index)> simulate,
                   std::string reads_as, std::string next_step);
 
-// The proof that nearly all of the elements are `value`, each within its `bound`, and
-// that few of them could be right as well; nothing if they are not. Both spans have an
-// entry an element.
+// An element as a faulty kernel computes it, and how far the kernel under test may be from that.
+struct Computed {
+  double value = 0;
+  double bound = 0;
+};
+
+// The proof that nearly all of the elements are what `compute` gives, and that few of them could be
+// right as well; nothing if they are not. `compute` gets the number of an element. It is called for
+// one after the other, until too many differ.
 std::optional<Proof> Agreement(std::span<const WrongElement> elements,
-                               std::span<const double> value, std::span<const double> bound);
+                               absl::FunctionRef<Computed(std::size_t)> compute);
 
 // Fewer elements than this could agree by chance.
 inline constexpr std::size_t kLeastTested = 4;

@@ -59,9 +59,11 @@ class Rows {
     return s;
   }
 
-  double Value(std::int64_t row, std::int64_t key, std::int64_t column) {
-    return HeadOf(row).v[static_cast<std::size_t>(key * p_.dim + column)];
+  // The values of a column, `dim` apart.
+  const double* Values(std::int64_t row, std::int64_t column) {
+    return HeadOf(row).v.data() + column;
   }
+  std::int64_t dim() const { return p_.dim; }
 
  private:
   struct Head {
@@ -116,6 +118,7 @@ double Online(Rows& rows, std::int64_t index, std::int64_t tile, const std::vect
               const std::vector<double>& sum_factors) {
   const std::int64_t row = rows.RowOf(index);
   const std::vector<double>& scores = rows.Scores(row);
+  const double* const values = rows.Values(row, rows.ColumnOf(index));
   const Maxima maxima = MaximaOf(scores, tile);
   double o = 0;
   double l = 0;
@@ -128,7 +131,7 @@ double Online(Rows& rows, std::int64_t index, std::int64_t tile, const std::vect
     for (std::int64_t j = first; j < std::min(rows.keys(), first + tile); ++j) {
       const double e = std::exp(scores[static_cast<std::size_t>(j)] - m);
       l += e;
-      o += e * rows.Value(row, j, rows.ColumnOf(index));
+      o += e * values[j * rows.dim()];
     }
   }
   return o / l;
@@ -148,12 +151,11 @@ using Elements = std::span<const WrongElement>;
 // Agreement with what `compute` gives of each element.
 template <class Compute>
 std::optional<Proof> AgreementWith(Elements elements, Compute&& compute) {
-  std::vector<double> value, bound;
-  for (const WrongElement& e : elements) {
-    value.push_back(compute(e.index));
-    bound.push_back(1.5 * e.bound + kRounding * std::abs(value.back()));
-  }
-  return Agreement(elements, value, bound);
+  return Agreement(elements, [&](std::size_t i) {
+    const WrongElement& e = elements[i];
+    const double value = compute(e.index);
+    return Computed{value, 1.5 * e.bound + kRounding * std::abs(value)};
+  });
 }
 
 // A test of every width of the tiles of keys.
@@ -219,12 +221,12 @@ std::optional<std::vector<KeySums>> SumKeys(Rows& rows, Elements elements) {
     const double max = *std::max_element(scores.begin(), scores.end());
     if (max == -kInfinity) return std::nullopt;
     KeySums& of = sums.emplace_back(KeySums{{}, {0.0}, {0.0}});
+    const double* const values = rows.Values(row, rows.ColumnOf(e.index));
     for (std::int64_t j = 0; j < rows.keys(); ++j) {
       const double weight = std::exp(scores[static_cast<std::size_t>(j)] - max);
       of.weights.push_back(weight);
       of.weight_sums.push_back(of.weight_sums.back() + weight);
-      of.product_sums.push_back(of.product_sums.back() +
-                                weight * rows.Value(row, j, rows.ColumnOf(e.index)));
+      of.product_sums.push_back(of.product_sums.back() + weight * values[j * rows.dim()]);
     }
   }
   return sums;
@@ -247,9 +249,9 @@ double WithStretch(Rows& rows, const KeySums& of, std::int64_t index, Stretch ho
   if (how == Stretch::kLeftOut) return (all - inside) / (weight - weight_inside);
   if (how == Stretch::kTwice) return (all + inside) / (weight + weight_inside);
   double sum = all - inside;
+  const double* const values = rows.Values(rows.RowOf(index), rows.ColumnOf(index));
   for (std::int64_t k = first; k < end; ++k) {
-    sum += of.weights[static_cast<std::size_t>(k)] *
-           rows.Value(rows.RowOf(index), k - tile, rows.ColumnOf(index));
+    sum += of.weights[static_cast<std::size_t>(k)] * values[(k - tile) * rows.dim()];
   }
   return sum / weight;
 }

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <variant>
@@ -18,20 +20,24 @@ namespace {
 // Errors of a simulated accumulator and the seen ones are of one size within this.
 constexpr double kAlike = 1.5;
 
-// The products behind one element, in the order of k.
+// The products behind elements, in the order of k. Suspects look at the same elements, so those of
+// the last few are kept.
 class Products {
  public:
   explicit Products(const Scene& scene)
       : p_(std::get<GemmProblem>(scene.c.problem)), inputs_(scene.inputs) {}
 
-  std::vector<double> Of(std::int64_t index) const {
+  const std::vector<double>& Of(std::int64_t index) {
+    constexpr std::size_t kMostKept = 16;
+    if (const auto found = kept_.find(index); found != kept_.end()) return found->second;
+    if (kept_.size() == kMostKept) kept_.clear();
     const std::int64_t batch = index / (p_.m * p_.n);
     const std::int64_t i = index / p_.n % p_.m;
     const std::int64_t j = index % p_.n;
     std::vector<double> a = Vector(0, batch, i, p_.m, !p_.trans_a);
     const std::vector<double> b = Vector(1, batch, j, p_.n, p_.trans_b);
     for (std::size_t k = 0; k < a.size(); ++k) a[k] *= b[k];
-    return a;
+    return kept_[index] = std::move(a);
   }
 
  private:
@@ -43,14 +49,25 @@ class Products {
       inputs_.Read(operand, (batch * extent + at) * p_.k, p_.k, v.data());
       return v;
     }
-    for (std::int64_t k = 0; k < p_.k; ++k) {
-      inputs_.Read(operand, (batch * p_.k + k) * extent + at, 1, v.data() + k);
+    // Short lines are read whole, many at a time.
+    constexpr std::int64_t kShort = 64, kLines = 256;
+    const bool whole = extent <= kShort;
+    const std::int64_t width = whole ? extent : 1, step = whole ? kLines : 1;
+    const std::int64_t from = whole ? at : 0;
+    std::vector<double> lines(static_cast<std::size_t>(step * width));
+    for (std::int64_t k = 0; k < p_.k; k += step) {
+      const std::int64_t count = std::min(step, p_.k - k);
+      inputs_.Read(operand, (batch * p_.k + k) * extent + at - from, count * width, lines.data());
+      for (std::int64_t i = 0; i < count; ++i) {
+        v[static_cast<std::size_t>(k + i)] = lines[static_cast<std::size_t>(i * width + from)];
+      }
     }
     return v;
   }
 
   const GemmProblem& p_;
   const HostInputs& inputs_;
+  std::map<std::int64_t, std::vector<double>> kept_;
 };
 
 // D = factor·Σ + …: what an error of the sum becomes. Nothing where a column or an
@@ -99,20 +116,20 @@ std::string Name(const Stretch& s, std::int64_t k) {
 }
 
 // The same stretch of k is wrong in every element.
-Suspect WrongStretch(const Scene& scene) {
+Suspect WrongStretch(const Scene& scene, std::shared_ptr<Products> products) {
   Suspect suspect;
   suspect.next_step =
       "look at the bounds of the loop over k: its last iteration, its remainder, and the tile "
       "that is prefetched";
-  suspect.test = [&scene](std::span<const WrongElement> elements) -> std::optional<Proof> {
+  suspect.test = [&scene, products = std::move(products)](
+                     std::span<const WrongElement> elements) -> std::optional<Proof> {
     const auto& p = std::get<GemmProblem>(scene.c.problem);
     const std::optional<double> factor = SumFactor(p);
     if (!factor.has_value() || *factor == 0.0) return std::nullopt;
-    const Products products(scene);
     std::optional<std::set<Stretch>> common;
     for (const WrongElement& e : elements) {
       const std::set<Stretch> found =
-          StretchesOf(products.Of(e.index), (e.actual - e.expected) / *factor,
+          StretchesOf(products->Of(e.index), (e.actual - e.expected) / *factor,
                       scene.plan.exact ? 0.25 : 1.5 * e.bound / std::abs(*factor));
       if (!common.has_value()) {
         common = found;
@@ -137,18 +154,18 @@ Suspect WrongStretch(const Scene& scene) {
 }
 
 // Sums kept in a format narrower than fp32: the errors are of the size that gives.
-Suspect NarrowAccumulator(const Scene& scene, DType format) {
+Suspect NarrowAccumulator(const Scene& scene, std::shared_ptr<Products> products, DType format) {
   Suspect suspect;
   suspect.reads_as = Cat("the sums are kept in ", Name(format),
                          ": the accumulator is not FP32, and the error grows with k");
   suspect.next_step =
       "accumulate in FP32 (the library's compute type, the type of the accumulator's registers) "
       "and round once at the end";
-  suspect.test = [&scene, format](std::span<const WrongElement> elements) -> std::optional<Proof> {
+  suspect.test = [&scene, products = std::move(products),
+                  format](std::span<const WrongElement> elements) -> std::optional<Proof> {
     const auto& p = std::get<GemmProblem>(scene.c.problem);
     const std::optional<double> factor = SumFactor(p);
     if (!factor.has_value() || scene.plan.exact || p.k < 16) return std::nullopt;
-    const Products products(scene);
     double seen = 0;
     double simulated = 0;
     double magnitude = 0;
@@ -157,7 +174,7 @@ Suspect NarrowAccumulator(const Scene& scene, DType format) {
     for (const WrongElement& e : elements) {
       double narrow = 0;
       double exact = 0;
-      for (const double product : products.Of(e.index)) {
+      for (const double product : products->Of(e.index)) {
         narrow = Quantise(narrow + product, format);
         exact += product;
       }
@@ -231,7 +248,9 @@ AlteredInputs::Reader Rounded(const Scene& scene, DType format) {
 class GemmSuspectList {
  public:
   explicit GemmSuspectList(const Scene& scene)
-      : scene_(scene), p_(std::get<GemmProblem>(scene.c.problem)) {}
+      : scene_(scene),
+        p_(std::get<GemmProblem>(scene.c.problem)),
+        products_(std::make_shared<Products>(scene)) {}
 
   // Strides are those of the shape as it is; read otherwise it is dense.
   void AddLayouts() {
@@ -304,7 +323,7 @@ class GemmSuspectList {
     }
   }
 
-  void AddStretch() { list_.push_back(WrongStretch(scene_)); }
+  void AddStretch() { list_.push_back(WrongStretch(scene_, products_)); }
 
   void AddFormats() {
     const DType dtype = scene_.c.dtype;
@@ -319,8 +338,8 @@ class GemmSuspectList {
       }
     }
     if (Info(dtype).storage_bits <= 32 && !Info(dtype).is_integer) {
-      list_.push_back(NarrowAccumulator(scene_, DType::kF16));
-      list_.push_back(NarrowAccumulator(scene_, DType::kBF16));
+      list_.push_back(NarrowAccumulator(scene_, products_, DType::kF16));
+      list_.push_back(NarrowAccumulator(scene_, products_, DType::kBF16));
     }
   }
 
@@ -336,6 +355,7 @@ class GemmSuspectList {
 
   const Scene& scene_;
   const GemmProblem& p_;
+  const std::shared_ptr<Products> products_;
   std::vector<Suspect> list_;
 };
 
