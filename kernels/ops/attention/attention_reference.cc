@@ -1,9 +1,11 @@
 #include "kernels/ops/attention/attention_reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/planning.h"
 
 namespace assay {
@@ -35,12 +37,7 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
   double max = -std::numeric_limits<double>::infinity();
   double delta_max = 0.0;
   for (std::size_t j = 0; j < n; ++j) {
-    const double* k = head.k.data() + visible[j] * dim;
-    double sum = 0.0, absolute = 0.0;
-    for (std::int64_t d = 0; d < dim; ++d) {
-      sum += q[d] * k[d];
-      absolute += std::abs(q[d] * k[d]);
-    }
+    const auto [sum, absolute] = Dot(q, head.k.data() + visible[j] * dim, dim);
     score[j] = bound.scale * sum;
     delta[j] = bound.ScoreError(score[j], absolute);
     rounding[j] = kScoreRounding * absolute * std::abs(bound.scale);
@@ -65,13 +62,19 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
     if (p[j] == 0.0) epsilon[j] = 0.0;
     row_error += p[j] / l * epsilon[j];
   }
-  for (std::int64_t d = 0; d < dim; ++d) {
-    double sum = 0.0, error = 0.0;
-    for (std::size_t j = 0; j < n; ++j) {
-      const double v = head.v[static_cast<std::size_t>(visible[j] * dim + d)];
-      sum += p[j] / l * v;
-      error += (p[j] / l * (epsilon[j] + bound.p_roundoff) + bound.p_flush / l) * std::abs(v);
+  std::fill_n(value, dim, 0.0);  // Σ (p/l)·v
+  std::fill_n(allowance, dim, 0.0);
+  for (std::size_t j = 0; j < n; ++j) {
+    const double weight = p[j] / l;
+    const double error = weight * (epsilon[j] + bound.p_roundoff) + bound.p_flush / l;
+    const double* v = head.v.data() + visible[j] * dim;
+    for (std::int64_t d = 0; d < dim; ++d) {
+      value[d] += weight * v[d];
+      allowance[d] += error * std::abs(v[d]);
     }
+  }
+  for (std::int64_t d = 0; d < dim; ++d) {
+    const double sum = value[d], error = allowance[d];
     value[d] = bound.value_scale * sum;
     const double e = bound.times * (error + std::abs(sum) * row_error + bound.flush);
     allowance[d] = std::isfinite(sum) ? std::abs(bound.value_scale) * e : 0.0;

@@ -25,18 +25,20 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
     }
     return;
   }
-  // What lies between two elements that are read together, at most; and what is read at a time.
-  constexpr std::int64_t kGap = 4, kBlock = std::int64_t{1} << 16;
+  // What lies between two elements that are read together, at most; short lines are read whole.
+  constexpr std::int64_t kShort = 64;
+  const std::int64_t gap = extent <= kShort ? kShort : 4;
+  constexpr std::int64_t kBlock = std::int64_t{1} << 16;  // what is read at a time
   std::vector<double> run;
   for (std::size_t first = 0; first < ids.size();) {
     std::size_t last = first + 1;
-    while (last < ids.size() && ids[last] > ids[last - 1] && ids[last] - ids[last - 1] <= kGap &&
+    while (last < ids.size() && ids[last] > ids[last - 1] && ids[last] - ids[last - 1] <= gap &&
            ids[last] / extent == ids[first] / extent) {
       ++last;
     }
     const std::int64_t batch = ids[first] / extent;
     std::int64_t low = ids[first] % extent, width = ids[last - 1] - ids[first] + 1, step = 1;
-    if (extent - width <= kGap) {  // whole lines, which lie behind one another
+    if (extent - width <= gap) {  // whole lines, which lie behind one another
       low = 0;
       width = extent;
       step = std::clamp<std::int64_t>(kBlock / extent, 1, k);
