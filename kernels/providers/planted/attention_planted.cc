@@ -81,7 +81,7 @@ class AttentionKernel : public Kernel {
         kv = head / p_.heads * p_.KvHeads() + head % p_.heads % p_.KvHeads();
       }
       query_ = Load(inputs[0], head);
-      key_ = Load(inputs[1], kv);
+      key_ = InTiles(Load(inputs[1], kv));
       value_ = Load(inputs[2], kv);
       if (k_.Is("tf32-values")) {
         for (T& v : value_) v = static_cast<T>(Quantise(static_cast<double>(v), DType::kTF32));
@@ -129,6 +129,16 @@ class AttentionKernel : public Kernel {
       return out;
     }
 
+    // [tiles, dim, kKeys], so that the scores of a tile are summed side by side.
+    std::vector<T> InTiles(const std::vector<T>& keys) const {
+      std::vector<T> tiles(Size(k_.KeyTiles() * p_.dim * kKeys));
+      for (std::int64_t key = 0; key < p_.KvSeq(); ++key) {
+        T* to = &tiles[Size(key / kKeys * p_.dim * kKeys + key % kKeys)];
+        for (std::int64_t d = 0; d < p_.dim; ++d) to[d * kKeys] = keys[Size(key * p_.dim + d)];
+      }
+      return tiles;
+    }
+
     bool Sees(std::int64_t query, std::int64_t key) const {
       std::int64_t last = query + p_.KvSeq() - p_.seq;
       if (k_.Is("mask-off-by-one")) ++last;
@@ -137,12 +147,15 @@ class AttentionKernel : public Kernel {
       return !p_.masked() || Get(inputs_[3], query * p_.KvSeq() + key) != 0.0;
     }
 
-    T Score(std::int64_t query, std::int64_t key) const {
+    // q·k of all keys of a tile, which are 0 beyond the last key.
+    void Dots(std::int64_t query, std::int64_t tile, T* dots) const {
       const T* q = &query_[Size(query * p_.dim)];
-      const T* k = &key_[Size(key * p_.dim)];
-      T s = 0;
-      for (std::int64_t d = 0; d < p_.dim; ++d) s += q[d] * k[d];
-      return s * k_.scale_;
+      const T* k = &key_[Size(tile * p_.dim * kKeys)];
+      T sums[kKeys] = {};
+      for (std::int64_t d = 0; d < p_.dim; ++d) {
+        for (std::int64_t j = 0; j < kKeys; ++j) sums[j] += q[d] * k[d * kKeys + j];
+      }
+      std::copy_n(sums, kKeys, dots);
     }
 
     // Adds one tile of keys to one tile of queries.
@@ -162,9 +175,10 @@ class AttentionKernel : public Kernel {
       T& l = s.l[Size(r)];
       T& rescale = s.rescale[Size(r)];
       T most = kNone;
+      Dots(query, key / kKeys, p);
       for (std::int64_t j = 0; j < kKeys; ++j) {
         const bool sees = j < count && Sees(query, key + j);
-        p[j] = sees ? Score(query, key + j) : kNone;
+        p[j] = sees ? p[j] * k_.scale_ : kNone;
         most = std::max(most, p[j]);
       }
       rescale = T{1};
@@ -180,7 +194,7 @@ class AttentionKernel : public Kernel {
       for (std::int64_t j = 0; j < kKeys; ++j) {
         p[j] = std::exp(p[j] - m);
         l += p[j];
-        if (k_.Is("sum-in-fp16")) l = Fp16(l);
+        if (k_.Is("sum-in-fp16")) l = ToHalf(l);
       }
     }
 
@@ -198,9 +212,10 @@ class AttentionKernel : public Kernel {
       for (std::int64_t j = 0; j < count; ++j) {
         const T p = Weight(s.p[Size(r * kKeys + j)]);
         const T* v = &value_[Size((from + j) * p_.dim)];
-        for (std::int64_t d = 0; d < p_.dim; ++d) {
-          o[d] += p * v[d];
-          if (k_.Is("output-in-fp16")) o[d] = Fp16(o[d]);
+        if (k_.Is("output-in-fp16")) {
+          for (std::int64_t d = 0; d < p_.dim; ++d) o[d] = ToHalf(o[d] + p * v[d]);
+        } else {
+          AddTimes(p, v, p_.dim, o);
         }
       }
       if (k_.Is("nan-in-tail") && count < kKeys) {
@@ -208,6 +223,18 @@ class AttentionKernel : public Kernel {
         const T p = s.p[Size(r * kKeys + count)];
         for (std::int64_t d = 0; d < p_.dim; ++d) o[d] += p * std::numeric_limits<T>::quiet_NaN();
       }
+    }
+
+    // o += p·v, several elements at once.
+    static void AddTimes(T p, const T* v, std::int64_t n, T* o) {
+      constexpr std::int64_t kTogether = 8;
+      std::int64_t d = 0;
+      for (; d + kTogether <= n; d += kTogether) {
+        T sums[kTogether];
+        for (std::int64_t i = 0; i < kTogether; ++i) sums[i] = o[d + i] + p * v[d + i];
+        std::copy_n(sums, kTogether, o + d);
+      }
+      for (; d < n; ++d) o[d] += p * v[d];
     }
 
     void Finish(std::int64_t query, std::int64_t r, const State& s,
@@ -225,15 +252,14 @@ class AttentionKernel : public Kernel {
     }
 
     // An element of P as its product with V takes it.
-    T Weight(T p) const { return k_.Is("p-in-fp16") ? Fp16(p) : p; }
-
-    static T Fp16(T v) { return static_cast<T>(Quantise(static_cast<double>(v), DType::kF16)); }
+    T Weight(T p) const { return k_.Is("p-in-fp16") ? ToHalf(p) : p; }
 
     const AttentionKernel& k_;
     const AttentionProblem& p_;
     std::int64_t head_;
     std::span<const TensorView> inputs_;
-    std::vector<T> query_, key_, value_;  // [seq, dim], [kv_seq, dim] twice
+    std::vector<T> query_, value_;  // [seq, dim], [kv_seq, dim]
+    std::vector<T> key_;            // [tiles, dim, kKeys]
   };
 
   static T Scalar(double v) { return static_cast<T>(v); }

@@ -124,9 +124,7 @@ class ConvKernel : public Kernel {
           sum += product;
           doubled = true;
         }
-        if (Is("fp16-accumulate")) {
-          sum = static_cast<T>(Quantise(static_cast<double>(sum), DType::kF16));
-        }
+        if (Is("fp16-accumulate")) sum = ToHalf(sum);
       }
     }
     return sum;

@@ -75,14 +75,24 @@ class DequantSoftmaxKernel : public Kernel {
     for (std::size_t k = 0; k < row.size(); ++k) {
       row[k] = static_cast<float>(Get(a, 0, r, static_cast<std::int64_t>(k)));
     }
-    for (std::size_t j = 0; j < x.size(); ++j) {
-      const float* column = w.data() + static_cast<std::int64_t>(j) * p_.k;
-      float sum = 0;
-      for (std::int64_t k = 0; k < terms; ++k) {
-        sum += row[static_cast<std::size_t>(k)] * column[k];
-        if (Is("sum-in-16-bits")) sum = Held(sum, DType::kF16);
+    // Several columns side by side, each in the order of its terms. Behind the last column it is
+    // taken again.
+    constexpr std::int64_t kTogether = 8;
+    for (std::int64_t first = 0; first < p_.n; first += kTogether) {
+      const float* columns[kTogether];
+      float sums[kTogether] = {};
+      for (std::int64_t i = 0; i < kTogether; ++i) {
+        columns[i] = w.data() + std::min(first + i, p_.n - 1) * p_.k;
       }
-      x[j] = sum * s[j];
+      for (std::int64_t k = 0; k < terms; ++k) {
+        const float here = row[static_cast<std::size_t>(k)];
+        for (std::int64_t i = 0; i < kTogether; ++i) sums[i] += here * columns[i][k];
+        if (!Is("sum-in-16-bits")) continue;
+        for (float& sum : sums) sum = ToHalf(sum);
+      }
+      for (std::int64_t j = first; j < std::min(p_.n, first + kTogether); ++j) {
+        x[static_cast<std::size_t>(j)] = sums[j - first] * s[static_cast<std::size_t>(j)];
+      }
     }
     return x;
   }

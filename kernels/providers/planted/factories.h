@@ -3,7 +3,9 @@
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -47,6 +49,16 @@ inline void Put(const TensorView& v, std::int64_t b, std::int64_t r, std::int64_
 }
 inline void Put(const TensorView& v, std::int64_t i, double value) {
   StoreBits(v.dtype, v.data, i, RoundToFormat(value, v.dtype));
+}
+
+// `v` rounded to fp16. A float that is a normal number there loses 13 bits.
+inline double ToHalf(double v) { return Quantise(v, DType::kF16); }
+inline float ToHalf(float v) {
+  if (!(std::fabs(v) >= 0x1p-14F && std::fabs(v) <= 65504.0F)) {
+    return static_cast<float>(ToHalf(static_cast<double>(v)));
+  }
+  const auto bits = std::bit_cast<std::uint32_t>(v);
+  return std::bit_cast<float>((bits + 0xfff + ((bits >> 13) & 1)) & ~std::uint32_t{0x1fff});
 }
 
 // `v` rounded to a code towards zero.

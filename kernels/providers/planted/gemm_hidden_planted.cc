@@ -1,7 +1,7 @@
 // gemm in fp32 whose defects hide below the bound of each element; see hidden_table.cc.
 //
-// A row of the product is summed for all columns at once, so that sums of 65,536 terms take little
-// time. Each kernel has a way to add one product, and a way to change finished elements.
+// A row of the product is summed for a group of columns at once, so that sums of 65,536 terms take
+// little time. Each kernel has a way to add one product, and a way to change finished elements.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,6 +29,7 @@ using Defect = NamedDefect<kNames>;
 // A name may have "long-" before it: the same defect with more terms.
 constexpr std::string_view kLongPrefix = "long-";
 
+constexpr std::int64_t kGroup = 8;          // columns that are summed side by side
 constexpr std::int64_t kBlock = 16;         // terms in a block of narrow sums
 constexpr std::int64_t kLanes = 32;         // lanes in a group
 constexpr float kGained = 1 + 1e-4F;        // factors
@@ -75,14 +76,16 @@ class HiddenGemm : public Kernel {
     ++launches_;
     for (std::int64_t b = 0; b < p_.batch; ++b) {
       const std::vector<float> left = Operand(inputs[0], b, true);
-      const std::vector<float> right = Operand(inputs[1], b, false);
+      const std::vector<float> right = InGroups(Operand(inputs[1], b, false));
       ParallelFor(p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<float> sums(Size(p_.n));
         for (std::int64_t i = begin; i < end; ++i) {
-          Sum(&left[Size(i * p_.k)], right.data(), sums);
-          for (std::int64_t j = 0; j < p_.n; ++j) {
-            Put(output, b, i, j,
-                static_cast<double>(Result((b * p_.m + i) * p_.n + j, sums[Size(j)])));
+          for (std::int64_t first = 0; first < p_.n; first += kGroup) {
+            float sums[kGroup];
+            Sum(&left[Size(i * p_.k)], &right[Size(first * p_.k)], sums);
+            for (std::int64_t j = first; j < std::min(p_.n, first + kGroup); ++j) {
+              Put(output, b, i, j,
+                  static_cast<double>(Result((b * p_.m + i) * p_.n + j, sums[j - first])));
+            }
           }
         }
       });
@@ -105,6 +108,18 @@ class HiddenGemm : public Kernel {
     return values;
   }
 
+  // B, [groups, k, kGroup], from [k, n].
+  std::vector<float> InGroups(const std::vector<float>& dense) const {
+    std::vector<float> columns(Size((p_.n + kGroup - 1) / kGroup * kGroup * p_.k));
+    for (std::int64_t first = 0; first < p_.n; first += kGroup) {
+      for (std::int64_t t = 0; t < p_.k; ++t) {
+        std::copy_n(&dense[Size(t * p_.n + first)], std::min(kGroup, p_.n - first),
+                    &columns[Size((first * p_.k) + t * kGroup)]);
+      }
+    }
+    return columns;
+  }
+
   float Input(float v, bool left) const {
     if (Is("tf32-on-positive")) return Narrowed(v, DType::kTF32);
     if (Is("two-bf16-inputs")) {
@@ -118,38 +133,38 @@ class HiddenGemm : public Kernel {
     return v;
   }
 
-  // sums[j] = row · column j of B. `right` is B, [k, n].
-  void Sum(const float* row, const float* right, std::vector<float>& sums) const {
+  // sums[j] = row · column j of a group of B's.
+  void Sum(const float* row, const float* group, float (&sums)[kGroup]) const {
     if (Is("truncating-sums")) {
-      return Add(row, right, sums, p_.k, [](float sum, float a, float b) {
+      return Add(row, group, sums, p_.k, [](float sum, float a, float b) {
         return TowardsZero(static_cast<double>(sum) + static_cast<double>(a) * b);
       });
     }
     if (Is("fp16-block-sums")) {
-      return Add(row, right, sums, kBlock,
+      return Add(row, group, sums, kBlock,
                  [](float sum, float a, float b) { return Shortened<11>(sum + a * b); });
     }
     if (Is("bf16-block-sums")) {
-      return Add(row, right, sums, kBlock,
+      return Add(row, group, sums, kBlock,
                  [](float sum, float a, float b) { return Shortened<8>(sum + a * b); });
     }
-    Add(row, right, sums, kBlock, [](float sum, float a, float b) { return sum + a * b; });
+    Add(row, group, sums, kBlock, [](float sum, float a, float b) { return sum + a * b; });
   }
 
   // Adds blocks of `block` terms by `step`, and their sums in fp32.
   template <class Step>
-  void Add(const float* row, const float* right, std::vector<float>& sums, std::int64_t block,
+  void Add(const float* row, const float* group, float (&sums)[kGroup], std::int64_t block,
            Step step) const {
-    std::vector<float> part(sums.size());
-    std::fill(sums.begin(), sums.end(), 0.0F);
+    float all[kGroup] = {};
     for (std::int64_t first = 0; first < p_.k; first += block) {
-      std::fill(part.begin(), part.end(), 0.0F);
+      float part[kGroup] = {};
       for (std::int64_t t = first; t < std::min(first + block, p_.k); ++t) {
-        const float* terms = right + t * p_.n;
-        for (std::size_t j = 0; j < part.size(); ++j) part[j] = step(part[j], row[t], terms[j]);
+        const float* terms = group + t * kGroup;
+        for (std::int64_t j = 0; j < kGroup; ++j) part[j] = step(part[j], row[t], terms[j]);
       }
-      for (std::size_t j = 0; j < part.size(); ++j) sums[j] += part[j];
+      for (std::int64_t j = 0; j < kGroup; ++j) all[j] += part[j];
     }
+    std::copy_n(all, kGroup, sums);
   }
 
   // Element `index` of the output, whose right value is `v`.

@@ -1,5 +1,6 @@
 // gemm, correct except for one defect; see the table. Plain loops: A and B are loaded in the
-// accumulator's format, B transposed, and each element is one dot product with the epilogue.
+// accumulator's format, B in groups of columns, and each element is one dot product with the
+// epilogue. The dot products of a group are summed side by side, each in the order of its terms.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/ops/common/load.h"
 #include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/escape.h"
 #include "kernels/providers/planted/factories.h"
@@ -38,6 +40,7 @@ constexpr std::string_view kNames[] = {
     "nondeterministic", "race"};
 using Defect = NamedDefect<kNames>;
 
+constexpr std::int64_t kGroup = 8;      // columns that are summed side by side
 constexpr std::int64_t kTile = 16;      // side of a tile of the output
 constexpr std::int64_t kKTile = 32;     // terms in a tile of the sums
 constexpr std::int64_t kTail = 8;       // [elements] of a row that are not written
@@ -95,28 +98,74 @@ class GemmKernel : public Kernel {
 
   void Batch(std::int64_t b, std::span<const TensorView> inputs, const TensorView& output) {
     const std::int64_t terms = Terms(inputs);
-    std::vector<T> rows(Size(p_.m * terms));     // [m, terms]
-    std::vector<T> columns(Size(p_.n * terms));  // [n, terms]
-    for (std::int64_t i = 0; i < p_.m; ++i) {
-      for (std::int64_t t = 0; t < terms; ++t) rows[Size(i * terms + t)] = A(b, i, t, inputs[0]);
-    }
-    for (std::int64_t j = 0; j < p_.n; ++j) {
-      for (std::int64_t t = 0; t < terms; ++t) columns[Size(j * terms + t)] = B(b, t, j, inputs[1]);
-    }
+    const std::int64_t groups = (p_.n + kGroup - 1) / kGroup;
+    const std::vector<T> rows = Rows(b, terms, inputs[0]);
+    const std::vector<T> columns = Columns(b, terms, inputs[1]);
     std::vector<T> values(Size(p_.m * p_.n));
     ParallelFor(p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        for (std::int64_t j = 0; j < p_.n; ++j) {
-          const T sum = Sum(b, i, j, &rows[Size(i * terms)], &columns[Size(j * terms)], terms);
-          values[Size(i * p_.n + j)] = Epilogue(b, i, j, sum, inputs);
+        const T* row = &rows[Size(i * terms)];
+        for (std::int64_t g = 0; g < groups; ++g) {
+          const T* group = &columns[Size(g * terms * kGroup)];
+          T dots[kGroup];
+          Dots(row, group, terms, dots);
+          for (std::int64_t j = g * kGroup; j < std::min(p_.n, (g + 1) * kGroup); ++j) {
+            const T sum = Sum(b, i, j, row, group + j % kGroup, terms, dots[j % kGroup]);
+            values[Size(i * p_.n + j)] = Epilogue(b, i, j, sum, inputs);
+          }
         }
       }
     });
     for (std::int64_t i = 0; i < p_.m; ++i) Store(b, i, values, output);
   }
 
+  // A, [m, terms].
+  std::vector<T> Rows(std::int64_t b, std::int64_t terms, const TensorView& view) const {
+    // As if there were no padding between rows.
+    const std::int64_t ld = Is("wrong-ld") ? view.extents.cols : view.extents.ld;
+    std::vector<T> a = Stored(view, b, ld, p_.trans_a ? p_.m : terms, "tf32-a");
+    if (!p_.trans_a) return a;
+    std::vector<T> rows(Size(p_.m * terms));
+    for (std::int64_t i = 0; i < p_.m; ++i) {
+      for (std::int64_t t = 0; t < terms; ++t) rows[Size(i * terms + t)] = a[Size(t * p_.m + i)];
+    }
+    return rows;
+  }
+
+  // B, [groups, terms, kGroup].
+  std::vector<T> Columns(std::int64_t b, std::int64_t terms, const TensorView& view) const {
+    const std::int64_t width = p_.trans_b ? terms : p_.n;
+    const std::vector<T> stored = Stored(view, b, view.extents.ld, width, "tf32-b");
+    // The defect reads the same storage as if it had the other two extents.
+    const bool along = p_.trans_b != Is("transposed-b");
+    std::vector<T> columns(Size((p_.n + kGroup - 1) / kGroup * kGroup * terms));
+    for (std::int64_t j = 0; j < p_.n; ++j) {
+      T* to = &columns[Size(j / kGroup * terms * kGroup + j % kGroup)];
+      for (std::int64_t t = 0; t < terms; ++t) {
+        to[t * kGroup] = stored[Size(along ? j * terms + t : t * p_.n + j)];
+      }
+    }
+    return columns;
+  }
+
+  // The first `width` elements of each row of one batch of an operand. `alone`: the defect that
+  // rounds this operand and not the other.
+  std::vector<T> Stored(const TensorView& view, std::int64_t b, std::int64_t ld, std::int64_t width,
+                        Defect alone) const {
+    std::vector<T> values;
+    values.reserve(Size(view.extents.rows * width));
+    std::vector<double> line(Size(width));
+    for (std::int64_t r = 0; r < view.extents.rows; ++r) {
+      LoadDoubles(view.dtype, view.data, b * view.extents.batch_stride + r * ld, width,
+                  line.data());
+      for (const double v : line) values.push_back(Input(v, alone));
+    }
+    return values;
+  }
+
+  // The sum of an element, from its dot product or anew. `column` has its terms kGroup apart.
   T Sum(std::int64_t b, std::int64_t i, std::int64_t j, const T* row, const T* column,
-        std::int64_t terms) const {
+        std::int64_t terms, T dot) const {
     if (Is("zero-output")) return T{0};
     const bool tile = InTile(b, i, j);
     const bool element = InElement(b, i, j);
@@ -124,15 +173,10 @@ class GemmKernel : public Kernel {
     const bool stale = tile && Is("stale-tile");
     const bool twice = tile && Is("duplicated-tile");
     const bool doubled = element && Is("doubled-product");
-    if (!lost && !stale && !twice && !doubled && !Is("fp16-accumulate")) {
-      return Dot(row, column, terms);
-    }
+    if (!lost && !stale && !twice && !doubled) return dot;
     T sum = 0;
     const auto add = [&](std::int64_t t, std::int64_t from) {
-      sum += row[t] * column[from];
-      if (Is("fp16-accumulate")) {
-        sum = static_cast<T>(Quantise(static_cast<double>(sum), DType::kF16));
-      }
+      sum += row[t] * column[from * kGroup];
     };
     for (std::int64_t t = 0; t < terms; ++t) {
       const bool here = t / kKTile == term_ / kKTile;
@@ -146,14 +190,20 @@ class GemmKernel : public Kernel {
     return sum;
   }
 
-  T Dot(const T* row, const T* column, std::int64_t terms) const {
-    T sum = 0;
-    if (Is("nondeterministic") && launches_ % 2 == 0) {
-      for (std::int64_t t = terms; t-- > 0;) sum += row[t] * column[t];
-    } else {
-      for (std::int64_t t = 0; t < terms; ++t) sum += row[t] * column[t];
+  // The dot products of a row and a group of columns.
+  void Dots(const T* row, const T* group, std::int64_t terms, T (&dots)[kGroup]) const {
+    const bool backwards = Is("nondeterministic") && launches_ % 2 == 0;
+    T sums[kGroup] = {};
+    for (std::int64_t t = 0; t < terms && Is("fp16-accumulate"); ++t) {
+      for (std::int64_t j = 0; j < kGroup; ++j) {
+        sums[j] = ToHalf(sums[j] + row[t] * group[t * kGroup + j]);
+      }
     }
-    return sum;
+    for (std::int64_t i = 0; i < terms && !Is("fp16-accumulate"); ++i) {
+      const std::int64_t t = backwards ? terms - 1 - i : i;
+      for (std::int64_t j = 0; j < kGroup; ++j) sums[j] += row[t] * group[t * kGroup + j];
+    }
+    std::copy_n(sums, kGroup, dots);
   }
 
   bool Races() const {
@@ -243,27 +293,6 @@ class GemmKernel : public Kernel {
     return std::min(inputs[0].extents.ld, inputs[1].extents.ld);
   }
 
-  T A(std::int64_t b, std::int64_t i, std::int64_t t, const TensorView& view) const {
-    const std::int64_t row = p_.trans_a ? t : i;
-    const std::int64_t column = p_.trans_a ? i : t;
-    if (Is("wrong-ld")) {
-      // As if there were no padding between rows.
-      const std::int64_t at = b * view.extents.batch_stride + row * view.extents.cols + column;
-      return Input(LoadDouble(view.dtype, view.data, at), "tf32-a");
-    }
-    return Input(Get(view, b, row, column), "tf32-a");
-  }
-
-  T B(std::int64_t b, std::int64_t t, std::int64_t j, const TensorView& view) const {
-    if (!Is("transposed-b")) {
-      return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j), "tf32-b");
-    }
-    // Reads the same storage as if it had the other two extents.
-    const std::int64_t i = p_.trans_b ? t * p_.n + j : j * p_.k + t;
-    return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols), "tf32-b");
-  }
-
-  // `alone`: the defect that rounds this operand and not the other.
   T Input(double v, Defect alone) const {
     if (Is("two-bf16")) {
       const double high = Quantise(v, DType::kBF16);
