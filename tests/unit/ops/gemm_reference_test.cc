@@ -45,7 +45,8 @@ class CountedInputs final : public HostInputs {
   ViewInputs inputs_;
 };
 
-// Columns of B: all of them nearly, some beside one another, and far apart.
+// Columns of B: short lines are read whole; in long ones some lie beside one another, and far
+// apart.
 TEST(GemmReference, ColumnsAreReadTogetherWhereTheyLieTogether) {
   constexpr std::int64_t kDepth = 100;
   const auto at = [](std::int64_t n, const std::vector<std::int64_t>& columns) {
@@ -64,7 +65,7 @@ TEST(GemmReference, ColumnsAreReadTogetherWhereTheyLieTogether) {
     return std::pair(inputs.reads - 1, inputs.elements - kDepth);  // less the row of A
   };
   EXPECT_EQ(at(16, {0, 1, 4, 7, 8, 11, 14}), std::pair(std::int64_t{1}, 16 * kDepth));
-  EXPECT_EQ(at(16, {5, 7, 6}), std::pair(2 * kDepth, 4 * kDepth)) << "a column out of order";
+  EXPECT_EQ(at(16, {5, 7, 6}), std::pair(std::int64_t{2}, 2 * 16 * kDepth)) << "out of order";
   EXPECT_EQ(at(400, {5, 7, 200, 399}), std::pair(3 * kDepth, 5 * kDepth));
 }
 
