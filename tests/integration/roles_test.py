@@ -157,10 +157,18 @@ class Roles(unittest.TestCase):
         self.assertEqual(found, [("operator", "operator", "CreateJob", job, "OK"),
                                  ("admin", "admin", "CancelJob", job, "OK"),
                                  ("admin", "admin", "DeleteBaseline", "baselines/none-such", "NOT_FOUND")])
+        listed = self.run_as("admin", "admin", "audit", "--limit", "3", "--format", "json").json()["events"]
+        self.assertEqual([(event["who"], event["role"], event["call"], event["target"], event["result"])
+                          for event in reversed(listed)], [("certificate " + who, *rest) for who, *rest in found])
+        self.assertRegex(self.run_as("admin", "admin", "audit", "--limit", "1").out,
+                         r"TIME +WHO .*\n *20\d\d-\S+ \S+ +certificate admin +admin +DeleteBaseline +baselines/none-such +NOT_FOUND")
         refused = [line for line in self.daemon.log_text()[before:].splitlines() if "event=access.refused" in line]
         self.assertEqual(len(refused), 1, refused)
         self.assertIn("call=CancelJob", refused[0])
         self.assertIn("certificate viewer has viewer", refused[0])
+        peeps = self.run_as("operator", "admin", "audit")
+        self.assertEqual(peeps.code, 3, peeps)
+        self.assertIn("ListAuditEvents needs the role admin", peeps.err)
 
 
 class Files(unittest.TestCase):
