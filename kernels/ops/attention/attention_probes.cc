@@ -222,21 +222,6 @@ bool HoldsSmallWeights(const Case& c) {
   return Info(c.dtype).min_normal <= 0x1p-100 && c.intermediate_dtype != DType::kF16;
 }
 
-// Each query has a NaN, so all its scores are NaN, and so is its output. A query that sees no key
-// has no score.
-void AddAttentionNanProbe(const Case& c, AttentionProblem p, std::vector<KernelProbe>& probes) {
-  if (p.masked() || (p.causal && p.seq > p.KvSeq())) return;
-  if (IsOurs(c)) {
-    constexpr std::int64_t kFewQueries = 16;
-    p.kv_seq = p.KvSeq();
-    p.seq = std::min(p.seq, kFewQueries);
-    p.heads /= p.KvHeads();
-    p.kv_heads = 1;
-    p.batch = 1;
-  }
-  AddNanProbe(c, p, Cat(kNanInEachRow, "/ones/ones"), probes);
-}
-
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
   return std::abs(std::frexp(x, &exponent)) == 0.5;
@@ -249,7 +234,6 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   std::vector<KernelProbe> probes = {FarFrom0(c, p, /*above=*/false),
                                      FarFrom0(c, p, /*above=*/true)};
   if (HoldsSmallWeights(c)) probes.push_back(SmallWeights(c, p));
-  AddAttentionNanProbe(c, p, probes);
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
   KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};

@@ -33,8 +33,6 @@ namespace assay {
 // times a V that is smaller than fp16 holds. A weight that a kernel drops fails, and so does one
 // that it changes by more than an eighth.
 //
-// nan: each query has a NaN, and so has all of its output.
-//
 // The probes, and the identity that the last causal rows see what rows without causality
 // do.
 std::vector<KernelProbe> AttentionProbes(const Case& c);

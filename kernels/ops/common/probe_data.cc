@@ -191,12 +191,6 @@ double LargestElement(const Case& c, const Plan& plan) {
                                           LargestMagnitude(plan.inputs[1].pattern)));
 }
 
-void AddNanProbe(const Case& c, Problem problem, std::string pattern,
-                 std::vector<KernelProbe>& probes, bool exact) {
-  if (!Info(c.dtype).has_nan) return;
-  probes.push_back({"nan", ProbeCase(c, std::move(problem), std::move(pattern), exact)});
-}
-
 double NearPowerOfTwo(double x, int most) {
   if (x == 0) return 0;
   const double exponent = std::round(std::log2(std::abs(x)));

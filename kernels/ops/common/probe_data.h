@@ -101,14 +101,6 @@ bool IsOurs(const Case& c);
 // What ExactProduct takes for the first two operands of an exact case.
 double LargestElement(const Case& c, const Plan& plan);
 
-// The case of an input NaN: whatever a kernel adds a NaN to, or multiplies by it, is NaN. `pattern`
-// is one of the two below, or begins with one. Where nothing else is said, judged by the bound.
-// Appends nothing if the input's format has no NaN.
-void AddNanProbe(const Case& c, Problem problem, std::string pattern,
-                 std::vector<KernelProbe>& probes, bool exact = false);
-inline constexpr std::string_view kNanInEachRow = "one-hot:nan:1";  // of the operand, else 1
-inline constexpr std::string_view kAllNan = "constant:nan";
-
 // ±2^e nearest to x in exponent, |e| <= most; 0 stays.
 double NearPowerOfTwo(double x, int most);
 

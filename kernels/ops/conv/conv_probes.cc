@@ -8,7 +8,6 @@
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/conv/conv_reference.h"
-#include "kernels/text/cat.h"
 
 namespace assay {
 
@@ -41,31 +40,6 @@ bool Fits(const UnitLattice& u) {
          u.channels <= kMostUnitChannels;
 }
 
-// Whether every window has a tap that lies in the image.
-bool EachWindowSeesTheImage(const ConvShape& s) {
-  for (std::size_t d = 0; d < 3; ++d) {
-    for (std::int64_t o = 0; o < s.output[d]; ++o) {
-      const std::int64_t first = o * s.stride[d] - s.padding[d];
-      // The first tap that is not above the image.
-      const std::int64_t skipped = first < 0 ? (-first + s.dilation[d] - 1) / s.dilation[d] : 0;
-      if (skipped >= s.kernel[d] || first + skipped * s.dilation[d] >= s.input[d]) return false;
-    }
-  }
-  return true;
-}
-
-// All pixels are NaN: a transform spreads a single one over its tile.
-void AddConvNanProbe(const Case& c, const ConvShape& shape, std::vector<KernelProbe>& probes) {
-  if (!EachWindowSeesTheImage(shape)) return;
-  auto p = std::get<ConvProblem>(c.problem);
-  if (IsOurs(c)) {
-    constexpr std::int64_t kFewFilters = 8;
-    p.batch = 1;
-    p.filters = p.groups * std::min(shape.group_filters(), kFewFilters);
-  }
-  AddNanProbe(c, p, Cat(kAllNan, "/checkerboard"), probes, /*exact=*/!IsOurs(c));
-}
-
 }  // namespace
 
 std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan) {
@@ -78,7 +52,6 @@ std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan) {
   if (!more.empty() && !Fits(ConvLattice(shape))) {
     more[1].skipped = "the shape is beyond what its data can say";
   }
-  AddConvNanProbe(c, shape, probes);
   std::move(more.begin(), more.end(), std::back_inserter(probes));
   return probes;
 }

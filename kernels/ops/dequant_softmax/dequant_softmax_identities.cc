@@ -107,15 +107,8 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
       "last-column",
       ProbeCase(c, p, Cat("constant:", Shortest(far), "/one-large:1:-1"), /*exact=*/false)};
   if (p.transpose_w) last.skipped = "the weights are transposed";
-  std::vector<KernelProbe> probes = {std::move(below)};
-  DequantSoftmaxProblem few = p;
-  constexpr std::int64_t kFewRows = 16;
-  if (IsOurs(c)) few.m = std::min(few.m, kFewRows);
-  AddNanProbe(c, few, Cat(kNanInEachRow, "/ones"), probes);
-  probes.push_back(std::move(last));
   // The diagnosis goes by the last that fails.
-  probes.push_back(std::move(argmax));
-  return probes;
+  return {std::move(below), std::move(last), std::move(argmax)};
 }
 
 void SetArgmaxData(const Case& c, Plan& plan) {

@@ -8,7 +8,6 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/ops/op.h"
-#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
@@ -109,7 +108,7 @@ class Elementwise final : public Op {
   // denominator may overflow and nothing else may. wide: all numbers between these and the usual
   // ones. small, of every kind: numbers near 0, in other formats than fp16 too small for it. In
   // fp16 products and sums are normal numbers, but not what GELU gives. every-number, of 8-bit
-  // formats: the operands have all that the format has. nan: each row of a has a NaN.
+  // formats: the operands have all that the format has.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     const double declared = plan.intermediate_roundoff;
@@ -143,12 +142,6 @@ class Elementwise final : public Op {
                            "integers:-31:-16", "uniform:-16:16");
         break;
     }
-    std::vector<KernelProbe> special;
-    ElementwiseProblem few = p;
-    constexpr std::int64_t kFewRows = 16;
-    if (IsOurs(c)) few.rows = std::min(few.rows, kFewRows);
-    AddNanProbe(c, few, Cat(kNanInEachRow, p.has_b() ? "/ones" : ""), special);
-    probes.insert(probes.begin(), special.begin(), special.end());
     if (!near_0.empty()) {
       const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;
       // A kernel may clip b.

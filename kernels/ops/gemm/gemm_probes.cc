@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/gemm/problem.h"
-#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
@@ -85,25 +83,6 @@ Pattern AddendOfOneProduct(const GemmProblem& p, DType t) {
           std::clamp(addend, kLeast * Info(t).min_normal, LargestPowerOfTwo(t) / kMost), 0};
 }
 
-// Every row of A has a NaN, so all of the output is NaN, also after a transform. The sums beside it
-// are 0 or ±1, so that no format overflows.
-void AddGemmNanProbe(const Case& c, const GemmProblem& own, const GemmProblem& exact,
-                     std::vector<KernelProbe>& probes) {
-  // Kernels differ in max(NaN, 0), and BLAS multiplies nothing by 0.
-  if (own.activation_kind() == Activation::kRelu || ProductFactor(own) == 0) return;
-  constexpr std::int64_t kFew = 64, kFewBatches = 2;
-  const bool changed = ChangedFields(exact) != ChangedFields(own);
-  GemmProblem p = changed ? own : exact;
-  if (IsOurs(c)) {
-    p.m = std::min(p.m, kFew);
-    p.n = std::min(p.n, kFew);
-    p.batch = std::min(p.batch, kFewBatches);
-  }
-  std::string pattern = Cat(p.trans_a && p.k < p.m ? kAllNan : kNanInEachRow,
-                            p.beta != 0 ? "/checkerboard/ones" : "/checkerboard");
-  AddNanProbe(c, p, std::move(pattern), probes, /*exact=*/!IsOurs(c) && !changed);
-}
-
 }  // namespace
 
 std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
@@ -119,7 +98,6 @@ std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
   if (Transforms(plan)) use.most_products = kStrassen;
   use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;
   std::vector<KernelProbe> probes = ProductProbes(c, p, p.k, use);
-  AddGemmNanProbe(c, own, p, probes);
   // Positive, so that relu changes nothing.
   for (double* factor : {&p.alpha, &p.scale_a, &p.scale_b}) {
     *factor = *factor == 0 ? 1 : std::abs(*factor);

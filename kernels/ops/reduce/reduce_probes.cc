@@ -103,21 +103,6 @@ ReduceProblem WithASliceForEachElement(const ReduceProblem& p) {
   return WithSlices(p, 2 * p.Split().length, std::int64_t{1} << 21);
 }
 
-// NaN, and of max and argmax -Inf and -0.
-std::vector<KernelProbe> SpecialValues(const Case& c, const ReduceProblem& p) {
-  const bool argmax = p.kind_of() == ReduceKind::kArgmax;
-  std::vector<KernelProbe> probes;
-  AddNanProbe(c, p, std::string(kNanInEachRow), probes, /*exact=*/true);
-  if (p.kind_of() == ReduceKind::kSum) return probes;
-  if (Info(c.dtype).has_inf && (argmax || Info(OutputType(c)).has_inf)) {
-    probes.push_back({"all-neg-inf", ProbeCase(c, p, "all-neg-inf", /*exact=*/true)});
-  }
-  if (argmax && !Info(c.dtype).is_integer) {
-    probes.push_back({"zeros", ProbeCase(c, p, "one-hot:0:-0", /*exact=*/true)});
-  }
-  return probes;
-}
-
 }  // namespace
 
 std::vector<KernelProbe> ReduceProbes(const Case& c) {
@@ -138,8 +123,6 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
       probe.data.significand = 0;
       probes.push_back(std::move(probe));
     }
-    const std::vector<KernelProbe> special = SpecialValues(c, p);
-    probes.insert(probes.end(), special.begin(), special.end());
     return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
@@ -151,13 +134,11 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
                       ProbeCase(c, WithASliceForEachElement(p), "", /*exact=*/true)};
   each.data.significand = 0;
   const Pattern below = FarBelow(c.dtype, OutputType(c));
-  std::vector<KernelProbe> probes = SpecialValues(c, p);
-  const std::vector<KernelProbe> numbers = {
+  std::vector<KernelProbe> probes = {
       {"far-below-0", ProbeCase(c, p, ToString(below), /*exact=*/true)},
       {"close-integers",
        ProbeCase(c, p, ToString(CloseData(c.dtype, OutputType(c))), /*exact=*/true)},
       {"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
-  probes.insert(probes.end(), numbers.begin(), numbers.end());
   const ReduceShape many = std::get<ReduceProblem>(each.data.problem).Split();
   if (many.outer * many.inner < 2 * many.length) {
     probes.insert(probes.begin(), {{"first-column", one(0)}, {"last-column", one(-1)}});

@@ -29,11 +29,6 @@
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
 //                      many times and is below 0. A kernel that begins at 0 shows, and one that
 //                      takes another index than the first.
-//   nan                each row of x has a NaN: a sum and a max with it are NaN, and it is the
-//                      argmax.
-//   all-neg-inf        max and argmax of -Inf alone: -Inf, and the first index. A kernel that
-//                      begins at the lowest finite number shows.
-//   zeros              argmax of -0 and a +0, which are equal. A kernel that compares bits shows.
 #ifndef ASSAY_KERNELS_OPS_REDUCE_REDUCE_PROBES_H_
 #define ASSAY_KERNELS_OPS_REDUCE_REDUCE_PROBES_H_
 

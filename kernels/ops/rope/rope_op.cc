@@ -19,8 +19,6 @@ constexpr std::int64_t kMostFp32Positions = std::int64_t{1} << 24;
 // Positions of the one-hot case.
 constexpr std::int64_t kMostProbedPositions = 512;
 constexpr std::int64_t kMostProbedStart = 64;
-// Behind the tables of most models, and so near that the bound of all pairs is below their size.
-constexpr std::int64_t kFarStart = std::int64_t{1} << 15;
 
 // A pair whose allowance is above this share of its size shows little.
 constexpr double kVacuousError = 0.5;
@@ -111,8 +109,7 @@ class Rope final : public Op {
   // not 0, whose column moves on from row to row. Of an output row, two elements are that number's
   // cosine and sine, and all others are exactly 0: every pair shows whether it is the right one,
   // with the right sign, at the right angle. Positions are small, so that the bound is. The number
-  // is 1, or below fp16's smallest if the formats hold one. In fp16 it is large. far-positions:
-  // beyond the case's, which a kernel of tables may not have. nan: all numbers are NaN.
+  // is 1, or below fp16's smallest if the formats hold one. In fp16 it is large.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     RopeProblem still = ProblemOf(c);
     still.seq = 1;
@@ -134,17 +131,7 @@ class Rope final : public Op {
     KernelProbe first{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)};
     // Some of an 8-bit format's numbers are subnormal in fp16.
     if (IsEightBitFloat(c.dtype) && !c.flushes_subnormals) first.data.significand = 0;
-    std::vector<KernelProbe> probes = {
-        std::move(first), {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};
-    // A kernel that a user may have made for the case's positions is not asked for others.
-    if (IsOurs(c)) {
-      few.start = kFarStart;
-      few.seq = 2;
-      probes.push_back({"far-positions", ProbeCase(c, few, "", /*exact=*/false)});
-    }
-    // Both elements of a pair: at position 0 a kernel may copy them.
-    AddNanProbe(c, IsOurs(c) ? few : ProblemOf(c), std::string(kAllNan), probes);
-    return probes;
+    return {std::move(first), {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};
   }
 };
 

@@ -99,13 +99,6 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   std::vector<KernelProbe> probes = {std::move(falling), {"rows-apart", on(few, apart)}};
   probes.back().deviation = kRounded;
 
-  AddNanProbe(c, few, std::string(kNanInEachRow), probes);
-  // A masked logit has the weight 0. exp of the difference of two of them is NaN.
-  if (Info(c.dtype).has_inf && p.cols > 1) {
-    probes.push_back({"masked", ProbeCase(c, few, "one-hot:0:-inf", /*exact=*/false)});
-    probes.back().deviation = kRounded;
-  }
-
   // Of twice as many rows as columns, each column is the largest of one.
   const std::int64_t rows = std::clamp<std::int64_t>(kMostElements / p.cols, 1, 2 * p.cols);
   SoftmaxProblem many = p;
