@@ -33,7 +33,7 @@ constexpr Needed kNeeded[] = {
     {"DeleteJob", Role::kAdmin, true},
     {"DeleteBaseline", Role::kAdmin, true},
     {"BackupStore", Role::kAdmin, true},
-    {"ListAuditEvents", Role::kAdmin, false},
+    {"ListAuditEvents", Role::kAdmin, true},
 };
 
 }  // namespace

@@ -161,7 +161,7 @@ class Roles(unittest.TestCase):
         self.assertEqual([(event["who"], event["role"], event["call"], event["target"], event["result"])
                           for event in reversed(listed)], [("certificate " + who, *rest) for who, *rest in found])
         self.assertRegex(self.run_as("admin", "admin", "audit", "--limit", "1").out,
-                         r"TIME +WHO .*\n *20\d\d-\S+ \S+ +certificate admin +admin +DeleteBaseline +baselines/none-such +NOT_FOUND")
+                         r"TIME +WHO .*\n *20\d\d-\S+ \S+ +certificate admin +admin +ListAuditEvents +OK")
         refused = [line for line in self.daemon.log_text()[before:].splitlines() if "event=access.refused" in line]
         self.assertEqual(len(refused), 1, refused)
         self.assertIn("call=CancelJob", refused[0])

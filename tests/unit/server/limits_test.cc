@@ -276,8 +276,8 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfRequests() {
       {"UploadKernelRequest.chunk bytes", UpTo(kMostChunkBytes)},
       {"Device.telemetry seconds", UpTo(absl::ToDoubleSeconds(TelemetryOptions().stale))},
   };
-  for (const char* request :
-       {"ListJobsRequest", "ListCaseResultsRequest", "ListBaselinesRequest"}) {
+  for (const char* request : {"ListJobsRequest", "ListCaseResultsRequest", "ListBaselinesRequest",
+                              "ListAuditEventsRequest"}) {
     rules.emplace(Cat(request, ".page_size"), page);
     rules.emplace(Cat(request, ".page_size default"), default_page);
   }
