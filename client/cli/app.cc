@@ -124,16 +124,22 @@ const CLI::Option* EmptyOption(const CLI::App& app) {
   return nullptr;
 }
 
+// Whether the option may name a file that is read.
+bool ReadsFile(const CLI::Option& option) {
+  if (option.check_lname("output")) return false;
+  if (absl::StrContains(option.get_type_name(), "FILE")) return true;
+  // Lists of tensors, and baselines, which may be stored ones, too.
+  return option.check_lname("inputs") || option.get_type_name() == "BASELINE" ||
+         option.get_name() == "baseline" || option.get_name() == "current";
+}
+
 // Whether --output would replace a file that the command reads.
 bool ReplacesInput(const CLI::App& app, const std::string& output) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_regular_file(output, error)) return false;
   for (const CLI::Option* option : OptionsInReach(app)) {
-    if (!absl::StrContains(option->get_type_name(), "FILE") && !option->check_lname("inputs")) {
-      continue;
-    }
-    if (option->check_lname("output")) continue;
+    if (!ReadsFile(*option)) continue;
     for (const std::string& text : option->results()) {
       for (const std::string& path : SplitList(text)) {
         if (fs::equivalent(path, output, error)) return true;

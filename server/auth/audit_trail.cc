@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "google/protobuf/util/json_util.h"
 #include "kernels/text/cat.h"
@@ -48,7 +49,7 @@ AuditTrail::AuditTrail(const std::string& folder, std::int64_t most_bytes)
   const std::lock_guard lock(mutex_);
   Open();
   // A line that was cut when the daemon was killed must not take the next one with it.
-  if (bytes_ > 0) (void)!write(file_, "\n", 1);
+  if (bytes_ > 0 && write(file_, "\n", 1) == 1) ++bytes_;
 }
 
 AuditTrail::~AuditTrail() {
@@ -67,14 +68,18 @@ void AuditTrail::Add(const v1::AuditEvent& event) {
   line += '\n';
   const std::lock_guard lock(mutex_);
   if (bytes_ > 0 && bytes_ + static_cast<std::int64_t>(line.size()) > most_bytes_) {
-    close(file_);
+    close(std::exchange(file_, -1));
     (void)std::rename(path_.c_str(), older_path_.c_str());
-    Open();
   }
+  if (file_ < 0) Open();
   const ssize_t written = file_ < 0 ? -1 : write(file_, line.data(), line.size());
-  if (written > 0) bytes_ += written;
-  if (written == static_cast<ssize_t>(line.size())) return;
-  const int error = errno;
+  if (written == static_cast<ssize_t>(line.size())) {
+    bytes_ += written;
+    return;
+  }
+  const int error = written < 0 ? errno : ENOSPC;
+  // A part of a line would take the next one with it.
+  if (written > 0) (void)!ftruncate(file_, bytes_);
   std::int64_t before = 0;
   if (!unwritten_.Admit(&before)) return;
   Log(LogLevel::kWarn, "audit.not_kept",

@@ -118,8 +118,9 @@ const std::vector<Option>& Table() {
        "Assay's own, such as a library in an unusual place (default: none)",
        Paths(&Config::worker_read)},
       {"user-kernels", Kind::kList, "LIST",
-       "which kernels of their own clients may send: library (a shared library), source (C, C++ "
-       "and CUDA, which this node compiles), code-object (PTX, cubins and code objects of AMD's), "
+       "which kernels of their own clients may send: library (a shared library), source (C, C++, "
+       "CUDA and HIP, which this node compiles), code-object (PTX, cubins and code objects of "
+       "AMD's), "
        "or none; code for the "
        "processor runs in a contained process of its own (default none)",
        FieldOf(ReadUserKernels, &Config::user_kernels)},

@@ -152,6 +152,7 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
   for (const std::string& device : ended.devices()) {
     Share& share = shares[device];
     for (const v1::Finding& finding : ended.findings()) {
+      if (!finding.device().empty() && finding.device() != device) continue;
       const bool held = terms.callers_baseline && finding.reason() == "baseline";
       share.held |= held;
       share.wrong |= finding.reason() == "unsupported";

@@ -52,8 +52,9 @@ absl::Status CheckFile(const std::string& path, const Device* device) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file && HasDeviceProgram(path)) {
     return absl::UnimplementedError(
-        "this kernel is CUDA source that is compiled for cuda devices alone; the emulator could "
-        "not compile it, or this daemon has no simt:0");
+        "this kernel is compiled for cards alone: it is HIP source, or CUDA source that the "
+        "emulator "
+        "could not compile, or this daemon has no simt:0");
   }
   if (!file) return unread;
   const auto size = static_cast<std::int64_t>(file.tellg());

@@ -724,5 +724,22 @@ TEST(Output, OneOfSeveralTargetsMayBeDown) {
   EXPECT_EQ(nlohmann::json::parse(Content(path))["passed"], 1);
 }
 
+TEST(Output, ABaselineThatIsReadIsNotReplaced) {
+  const std::string file = ReportFromBefore("baseline.json");
+  const std::vector<std::vector<std::string>> lines = {
+      {"baseline", "compare", file, "jobs/4f2k"},
+      {"baseline", "compare", "jobs/4f2k", file},
+      {"baseline", "show", file},
+      {"bench", "gemm", "--m", "4", "--compare", file},
+      {"qualify", "quick", "--baseline", file}};
+  for (std::vector<std::string> line : lines) {
+    line.insert(line.end(), {"--output", file, "--target", "127.0.0.1:1"});
+    const Output output = Assay(line);
+    EXPECT_EQ(output.code, 2) << line[1];
+    EXPECT_EQ(output.err, "assay: output: this command reads " + file + "; name another file\n");
+  }
+  EXPECT_EQ(Content(file), "from before");
+}
+
 }  // namespace
 }  // namespace assay::client::testing

@@ -95,10 +95,13 @@ TEST_F(AuditTrailTest, NamesAreTextWhateverACertificateHolds) {
   EXPECT_EQ(trail.Newest(5)[0].target(), R"(jobs/\xc3)");
 }
 
-TEST_F(AuditTrailTest, AFolderThatIsGoneCostsNoCall) {
+TEST_F(AuditTrailTest, AFileThatCannotBeMadeIsTriedAgain) {
   AuditTrail trail(folder_ + "/none");
   trail.Add(Call("jobs/a"));
   EXPECT_THAT(Targets(trail), IsEmpty());
+  fs::create_directory(folder_ + "/none");
+  trail.Add(Call("jobs/b"));
+  EXPECT_THAT(Targets(trail), ElementsAre("jobs/b"));
 }
 
 }  // namespace

@@ -100,6 +100,22 @@ TEST_F(QualificationTest, EachDeviceOfAJobByItsOwnResults) {
   EXPECT_EQ(Qualified("cpu:0", "passed"), 2);
 }
 
+// A kernel that the suite requires is missing on one of two devices.
+TEST_F(QualificationTest, WhatAnotherDeviceLacksFailsNoDevice) {
+  std::ofstream(options_.suites_folder + "/quick.toml", std::ios::app)
+      << "\n[[require]]\nop = [\"gemm\"]\nprovider = \"builtin\"\ndtype = [\"fp32\"]\n";
+  second_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = second_->Passed(spec);
+    if (spec.has_gemm()) result.set_verdict(v1::VERDICT_UNSUPPORTED);
+    return result;
+  };
+  Start();
+  EXPECT_EQ(Finish(Create(Quick("cpu:*"))).verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(Qualified("cpu:0", "passed"), 1);
+  EXPECT_EQ(Qualified("cpu:1", "failed"), 1);
+  EXPECT_EQ(All(), 2);
+}
+
 TEST_F(QualificationTest, WhatProvesNothingDoesNotPass) {
   cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
     v1::CaseResult result = cpu_->Passed(spec);
