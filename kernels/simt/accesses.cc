@@ -68,27 +68,7 @@ bool Accesses::SetMemory(std::vector<Memory> memory) {
   return room;
 }
 
-std::vector<std::vector<char>> Accesses::CopyMemory() const {
-  std::vector<std::vector<char>> copy;
-  copy.reserve(parts_.size());
-  for (const Part& part : parts_) {
-    copy.emplace_back(part.memory.begin, part.memory.begin + part.memory.bytes);
-  }
-  return copy;
-}
-
-void Accesses::PutBack(const std::vector<std::vector<char>>& copy) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const Memory& memory = parts_[i].memory;
-    // Inputs may be memory that nobody may write.
-    if (std::memcmp(memory.begin, copy[i].data(), memory.bytes) == 0) continue;
-    std::memcpy(memory.begin, copy[i].data(), memory.bytes);
-  }
-}
-
-void Accesses::BeginLaunch(Dim3 block_extent, std::uint64_t most) {
-  made_ = 0;
-  most_ = most;
+void Accesses::BeginLaunch(Dim3 block_extent) {
   extent_ = block_extent;
   threads_in_block_ = static_cast<std::uint32_t>(block_extent.count());
   fault_ = AccessFault::kNone;
@@ -264,10 +244,6 @@ const Accesses::Part* Accesses::Find(const char* at, std::size_t bytes) {
 
 void Accesses::Make(const void* address, std::size_t bytes, Access access, std::uint32_t place) {
   Settle();
-  if (++made_ > most_) {
-    fault_ = AccessFault::kTooMany;
-    Fail("the launch makes too many accesses");
-  }
   const char* const at = static_cast<const char*>(address);
   if (at >= stack_low_ && at + bytes <= stack_top_) return;
   const Part* const part = Find(at, bytes);

@@ -21,7 +21,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -34,7 +33,7 @@ namespace assay::simt {
 enum class Access : std::uint8_t { kRead, kWrite, kAtomic };
 
 // Why a launch ended early.
-enum class AccessFault : std::uint8_t { kNone, kOutside, kRace, kTooMany };
+enum class AccessFault : std::uint8_t { kNone, kOutside, kRace };
 
 // Memory that the kernel may access.
 struct Memory {
@@ -55,15 +54,7 @@ class Accesses final : public Observer {
   // Where reads are let through unchecked: the constants of programs and libraries.
   void LetThrough(const char* begin, const char* end) { unchecked_.push_back({begin, end}); }
 
-  // With more than `most` accesses the launch ends.
-  void BeginLaunch(Dim3 block_extent,
-                   std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
-  std::uint64_t made() const { return made_; }  // accesses of the launch
-
-  // What the memory holds, and puts it back.
-  std::vector<std::vector<char>> CopyMemory() const;
-  void PutBack(const std::vector<std::vector<char>>& copy);
-
+  void BeginLaunch(Dim3 block_extent);
   // An access that the running thread is about to make. Does not return if the launch has ended.
   // `place` is where it stands in the code, if that is known: an offset in the library.
   void Make(const void* at, std::size_t bytes, Access access, std::uint32_t place = 0);
@@ -163,8 +154,6 @@ class Accesses final : public Observer {
   };
   std::vector<Range> unchecked_;
   AccessFault fault_ = AccessFault::kNone;
-  std::uint64_t made_ = 0;
-  std::uint64_t most_ = 0;
   Dim3 extent_;
   std::uint32_t threads_in_block_ = 1;
   std::uint32_t now_ = 1;

@@ -117,12 +117,12 @@ class Engine {
     scheduler_sanitizer_ = __tsan_get_current_fiber();
 #endif
     Engine* const outer = std::exchange(current_engine, this);
-    for (std::uint64_t i = 0; i < grid.count() && !ended_; ++i) {
-      const std::uint64_t at = config_.last_block_first ? grid.count() - 1 - i : i;
-      const std::uint64_t row = at / grid.x;
-      RunBlock({static_cast<unsigned>(at % grid.x), static_cast<unsigned>(row % grid.y),
-                static_cast<unsigned>(row / grid.y)},
-               grid, block, dynamic_bytes);
+    for (unsigned z = 0; z < grid.z && !ended_; ++z) {
+      for (unsigned y = 0; y < grid.y && !ended_; ++y) {
+        for (unsigned x = 0; x < grid.x && !ended_; ++x) {
+          RunBlock({x, y, z}, grid, block, dynamic_bytes);
+        }
+      }
     }
     current_engine = outer;
 #if SIMT_ASAN

@@ -1,12 +1,12 @@
 // A SIMT emulator: it runs GPU kernels, compiled as plain C++, on the host. So it finds a kernel's
 // bugs on a machine without a GPU.
 //
-// Blocks run one after the other, in ascending or in descending order; each device thread is a
-// fiber. A wave's lanes run until all of them wait or have ended. A block's waves run one after the
-// other in random order, each as far as it gets (depth first). So a missing barrier shows, because
-// the wave that reads has usually run before the wave that writes. The emulator reports, with file
-// and line: barriers and wave operations that some threads do not reach, masks without a caller's
-// lane, and indices outside shared arrays. Shared memory starts each block as NaN.
+// Blocks run one after the other; each device thread is a fiber. A wave's lanes run until all of
+// them wait or have ended. A block's waves run one after the other in random order, each as far as
+// it gets (depth first). So a missing barrier shows, because the wave that reads has usually run
+// before the wave that writes. The emulator reports, with file and line: barriers and wave
+// operations that some threads do not reach, masks without a caller's lane, and indices outside
+// shared arrays. Shared memory starts each block as NaN.
 //
 // With the address sanitizer, the memory between shared arrays is poisoned. With the thread
 // sanitizer, each device thread is a thread of its own and only barriers order them. Two unordered
@@ -56,7 +56,6 @@ class Observer {
 struct Config {
   int wave_width = 32;                   // lanes: 32 or 64
   WaveOrder order = WaveOrder::kRandom;  // order of waves and of lanes
-  bool last_block_first = false;         // blocks run in descending order
   std::uint64_t seed = 1;                // seed of the random order
   std::size_t shared_bytes = 99 << 10;   // the most shared memory of a block [bytes]; 0: none
   // Barriers and wave operations do not wait for threads that have ended, as on NVIDIA's devices

@@ -1,10 +1,8 @@
 // A CUDA kernel under the emulator, as a kernel of Assay's interface: binds the operands of the
 // problem to the kernel's parameters, checks the launch, runs it, and says what came of it.
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,9 +32,6 @@ struct Program {
   std::vector<Value> values;
   Accesses accesses;
   bool ready = false;
-  int launches = 0;
-  std::uint64_t most_accesses = 0;  // of a launch whose blocks ran in ascending order
-  bool in_order = false;            // blocks wait for ones of lower numbers
 };
 
 Program& The() {
@@ -132,44 +127,6 @@ Refusal MakeReady(Program& program, const assay_launch& launch) {
   return {ASSAY_NO_MEMORY, "the emulator has no memory to follow the accesses"};
 }
 
-bool LaunchBlocks(Program& program, bool last_first, std::uint64_t most) {
-  Config& config = CurrentConfig();
-  config.shared_bytes = 0;
-  config.ended_threads_leave = true;
-  config.observer = &program.accesses;
-  config.last_block_first = last_first;
-  const Dim3 grid = ToDim3(program.launch.grid), block = ToDim3(program.launch.block);
-  program.accesses.BeginLaunch(block, most);
-  const ProgramText& text = *program.text;
-  const Value* const values = program.values.data();
-  index_fault = false;
-  followed = &program.accesses;
-  const bool ended = Launch(grid, block, 0, [&text, values] { text.call(values); });
-  followed = nullptr;
-  return ended;
-}
-
-// A kernel may not depend on the order of its blocks, so every second launch begins with the last
-// one. A block that waits for one of a lower number, as serial split-K does, would wait there for
-// ever: a GPU starts the lower one first. Then the launch is made again, in ascending order.
-bool LaunchInEitherOrder(Program& program) {
-  constexpr std::uint64_t kTimes = 8, kMore = 100'000;  // than in ascending order
-  if (program.launches++ % 2 != 0 && !program.in_order) {
-    const std::vector<std::vector<char>> before = program.accesses.CopyMemory();
-    if (LaunchBlocks(program, /*last_first=*/true, kTimes * program.most_accesses + kMore)) {
-      return true;
-    }
-    if (program.accesses.fault() != AccessFault::kTooMany) return false;
-    program.in_order = true;
-    TakeFaults();
-    program.accesses.PutBack(before);
-  }
-  const bool ended =
-      LaunchBlocks(program, /*last_first=*/false, std::numeric_limits<std::uint64_t>::max());
-  program.most_accesses = std::max(program.most_accesses, program.accesses.made());
-  return ended;
-}
-
 int Run(void*, const assay_launch* launch) {
   Program& program = The();
   const auto end = [&](int status, const std::string& text) {
@@ -180,12 +137,23 @@ int Run(void*, const assay_launch* launch) {
     const Refusal refusal = MakeReady(program, *launch);
     if (refusal.status != ASSAY_OK) return end(refusal.status, refusal.message);
   }
-  if (LaunchInEitherOrder(program)) return ASSAY_OK;
+  Config& config = CurrentConfig();
+  config.shared_bytes = 0;
+  config.ended_threads_leave = true;
+  config.observer = &program.accesses;
+  const Dim3 grid = ToDim3(program.launch.grid), block = ToDim3(program.launch.block);
+  program.accesses.BeginLaunch(block);
+  const ProgramText& text = *program.text;
+  const Value* const values = program.values.data();
+  index_fault = false;
+  followed = &program.accesses;
+  const bool ended = Launch(grid, block, 0, [&text, values] { text.call(values); });
+  followed = nullptr;
+  if (ended) return ASSAY_OK;
   const std::vector<Fault> faults = TakeFaults();
   const std::string why = faults.empty() ? "the launch failed" : faults.front().message;
   const bool outside = program.accesses.fault() == AccessFault::kOutside || index_fault;
-  return end(outside ? ASSAY_OUT_OF_BOUNDS : ASSAY_RACE,
-             std::string(program.text->name) + ": " + why);
+  return end(outside ? ASSAY_OUT_OF_BOUNDS : ASSAY_RACE, std::string(text.name) + ": " + why);
 }
 
 }  // namespace

@@ -125,34 +125,6 @@ block = 64
 args = ["x", "y", "extents_0"]
 """
 
-SUM_LAUNCH = """grid = 4
-block = 64
-args = ["x", "y", "extents_0"]
-"""
-
-# The first block clears y, which others may have added to before.
-CLEARED = """__global__ void sum(const float* x, float* y, int count) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) atomicExch(y, 0.0f);
-  __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x) atomicAdd(y, x[i]);
-}
-"""
-
-# Each block waits for the one before it.
-IN_TURN = """__device__ unsigned int turn;
-
-__global__ void sum(const float* x, float* y, int count) {
-  if (threadIdx.x != 0) return;
-  float part = 0;
-  for (int i = blockIdx.x; i < count; i += gridDim.x) part += x[i];
-  while (atomicAdd(&turn, 0) != blockIdx.x) {}
-  __threadfence();
-  *y = blockIdx.x == 0 ? part : *y + part;
-  __threadfence();
-  atomicExch(&turn, (blockIdx.x + 1) % gridDim.x);
-}
-"""
-
 # An addition in many ways. Each kernel is right; with the text replaced it is wrong, or there is none.
 HEAD = "#include <cuda_fp16.h>\n#include <algorithm>\n"
 OF_THREAD = "  const int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;\n"

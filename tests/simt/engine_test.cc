@@ -61,19 +61,6 @@ TEST_P(Simt, SumsABlock) {
   EXPECT_TRUE(simt::TakeFaults().empty());
 }
 
-ASSAY_GLOBAL void NumberOfTheLast(unsigned* out) {
-  if (Thread().x == 0) *out = Block().x + 10 * Block().y;
-}
-
-TEST_P(Simt, BlocksRunInEitherOrder) {
-  for (const bool last_first : {false, true}) {
-    simt::CurrentConfig().last_block_first = last_first;
-    unsigned last = 99;
-    ASSERT_EQ(Launch(NumberOfTheLast, {3, 2, 1}, {kThreads}, 0, nullptr, &last), kOk);
-    EXPECT_EQ(last, last_first ? 0 : 12);
-  }
-}
-
 // Shared memory starts as NaN, and the wave that reads often runs first.
 TEST_P(Simt, AMissingBarrierShows) {
   const std::vector<float> x(kThreads, 1.0F);
