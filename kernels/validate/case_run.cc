@@ -22,35 +22,48 @@ namespace {
 constexpr double kShortLaunch = 0.01;  // [seconds]
 constexpr Poison kWarmPoisons[] = {Poison::kLow, Poison::kHigh};
 
+using Bytes = std::vector<unsigned char>;
+
 // Looks at the output of each sample of timed launches, all on the same data, and keeps the first
-// one that differs.
+// few that differ.
 class Watch final : public TimedLaunches {
  public:
-  // `judged`: the digest of the output that others are to be like. Empty: the first sample's.
-  Watch(Launcher& launcher, Device& device, std::optional<TensorDigest> judged)
-      : launcher_(launcher), device_(device), expected_(judged) {}
+  // `judged`: the digest of the output that others are to be like. Empty: nothing is judged yet.
+  Watch(Launcher& launcher, Device& device, const std::optional<TensorDigest>& judged)
+      : launcher_(launcher), device_(device), judged_(judged.has_value()) {
+    if (judged) seen_.push_back(*judged);
+  }
 
   absl::Status After(double /*seconds*/) override {
     // A pass over a large output takes as long as many a launch, and a copy of it too much memory.
     constexpr std::int64_t kLarge = std::int64_t{16} << 20, kMost = kLarge << 4;  // [bytes]
     constexpr int kEvery = 4;
+    constexpr std::size_t kMostOthers = 3;
     const TensorView& output = launcher_.output();
     const bool passed_over = output.bytes() > kLarge && samples_++ % kEvery != 0;
-    if (!other_.empty() || output.bytes() > kMost || passed_over) return absl::OkStatus();
+    if (others_.size() == kMostOthers || output.bytes() > kMost || passed_over) {
+      return absl::OkStatus();
+    }
     const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
     if (!digest.ok()) return digest.status();
-    if (!expected_) expected_ = *digest;
-    if (*digest == *expected_) return absl::OkStatus();
-    other_.resize(static_cast<std::size_t>(StorageBytes(output.dtype, output.count())));
-    return device_.ToHost(output, 0, output.count(), other_.data());
+    if (std::find(seen_.begin(), seen_.end(), *digest) != seen_.end()) return absl::OkStatus();
+    seen_.push_back(*digest);
+    Bytes& other = others_.emplace_back();
+    other.resize(static_cast<std::size_t>(StorageBytes(output.dtype, output.count())));
+    return device_.ToHost(output, 0, output.count(), other.data());
   }
-  std::vector<unsigned char> TakeOther() { return std::move(other_); }
+  // What is to be judged beside the judged output, or beside the last one. Dense.
+  std::vector<Bytes> TakeOthers() {
+    if (!judged_ && others_.size() == 1) others_.clear();
+    return std::move(others_);
+  }
 
  private:
   Launcher& launcher_;
   Device& device_;
-  std::optional<TensorDigest> expected_;
-  std::vector<unsigned char> other_;  // dense
+  const bool judged_;
+  std::vector<TensorDigest> seen_;
+  std::vector<Bytes> others_;
   int samples_ = 0;
 };
 
@@ -77,7 +90,7 @@ bool CaseRun::Verify() {
 }
 
 bool CaseRun::Conclude() {
-  return Take(GiveVerdict()) && Take(JudgeOtherOutput()) && Take(LaunchAgain()) &&
+  return Take(GiveVerdict()) && Take(JudgeOtherOutputs()) && Take(LaunchAgain()) &&
          Take(ExamineOutcome());
 }
 
@@ -179,7 +192,7 @@ End CaseRun::LaunchAgain() {
   }
   if (End end = launcher_.RestoreInputs()) return end;
   if (End end = JudgeLast()) return end;
-  return JudgeOtherOutput();
+  return JudgeOtherOutputs();
 }
 
 // Judges the output that lies there now, after another one had its verdict.
@@ -301,7 +314,7 @@ End CaseRun::Benchmark() {
   const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &watch);
   if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
   TakeTiming(timing);
-  KeepOther(watch.TakeOther());
+  for (Bytes& output : watch.TakeOthers()) KeepOther(std::move(output));
   return std::nullopt;
 }
 
@@ -324,23 +337,25 @@ End CaseRun::FindUnwritten() {
   return std::nullopt;
 }
 
-void CaseRun::KeepOther(std::vector<unsigned char> output) {
+void CaseRun::KeepOther(Bytes output) {
   if (output.empty()) return;
   outcome_.deterministic = false;
-  other_output_ = std::move(output);
+  other_outputs_.push_back(std::move(output));
   // Where agreement was asked for, this launch is one of those that must agree.
   if (case_.repeats > 1) ++variants_;
 }
 
-// That of a launch on the other poison, or of a timed one, if it is not the one that was judged.
-End CaseRun::JudgeOtherOutput() {
-  const std::vector<unsigned char> output = std::exchange(other_output_, {});
-  const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-  if (output.empty() || wrong) return std::nullopt;
-  if (absl::Status status = launcher_.PutOutput(output); !status.ok()) {
-    return EndedBy(status, case_.provider);
+// Those of a launch on the other poison and of timed ones that are not the one that was judged.
+End CaseRun::JudgeOtherOutputs() {
+  for (const Bytes& output : std::exchange(other_outputs_, {})) {
+    const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
+    if (wrong) return std::nullopt;
+    if (absl::Status status = launcher_.PutOutput(output); !status.ok()) {
+      return EndedBy(status, case_.provider);
+    }
+    if (End end = JudgeLast()) return end;
   }
-  return JudgeLast();
+  return std::nullopt;
 }
 
 End CaseRun::ExamineOutcome() {

@@ -102,7 +102,7 @@ class CaseRun {
   void JudgeTimes();
   End FindUnwritten();
   void KeepOther(std::vector<unsigned char> output);
-  End JudgeOtherOutput();
+  End JudgeOtherOutputs();
   End VerifyByChecksum();
   End Reference();
   End CompareOutput();
@@ -157,8 +157,8 @@ class CaseRun {
   bool timed_ = false;           // the benchmark's samples are in
   int launches_ = 1;
   int variants_ = 1;
-  // Of a launch that differed: on the other poison, or a timed one.
-  std::vector<unsigned char> other_output_;
+  // Of launches that differed: on the other poison, or timed ones.
+  std::vector<std::vector<unsigned char>> other_outputs_;
   std::vector<Finding> doubts_;  // of launches on other draws
   std::string deviation_;
   bool stale_ = false;          // a launch gave another draw's output

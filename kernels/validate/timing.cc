@@ -209,8 +209,13 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, 
     return seconds;
   };
   const auto suspect = [](const std::optional<Ceiling>& c) { return c && c->suspect; };
-  const bool below = stats.median_seconds && *stats.median_seconds < least();
-  if (!below || !(suspect(arithmetic) || suspect(memory))) return least();
+  const auto below = [&] { return stats.median_seconds && *stats.median_seconds < least(); };
+  if (below() && memory) {
+    // Memory that is only read may be faster than memory that is copied.
+    const auto read = ceilings->Find(CeilingKind::kRead, DType::kUnspecified);
+    if (read && read->per_second > memory->per_second) memory = read;
+  }
+  if (!below() || !(suspect(arithmetic) || suspect(memory))) return least();
   // This kernel itself may be the reason for the doubt.
   ceilings->MeasureDoubtful();
   if (arithmetic) arithmetic = ceilings->Compute(input);
