@@ -210,11 +210,12 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, 
   };
   const auto suspect = [](const std::optional<Ceiling>& c) { return c && c->suspect; };
   const auto below = [&] { return stats.median_seconds && *stats.median_seconds < least(); };
-  if (below() && memory) {
-    // Memory that is only read may be faster than memory that is copied.
+  // Memory that is only read may be faster than memory that is copied.
+  const auto count_reads = [&] {
     const auto read = ceilings->Find(CeilingKind::kRead, DType::kUnspecified);
     if (read && read->per_second > memory->per_second) memory = read;
-  }
+  };
+  if (below() && memory) count_reads();
   if (!below() || !(suspect(arithmetic) || suspect(memory))) return least();
   // This kernel itself may be the reason for the doubt.
   ceilings->MeasureDoubtful();
@@ -222,6 +223,7 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, 
   if (memory) memory = ceilings->Memory();
   if (suspect(arithmetic)) arithmetic.reset();
   if (suspect(memory)) memory.reset();
+  if (memory) count_reads();
   return least();
 }
 
