@@ -22,51 +22,6 @@ namespace {
 constexpr double kShortLaunch = 0.01;  // [seconds]
 constexpr Poison kWarmPoisons[] = {Poison::kLow, Poison::kHigh};
 
-using Bytes = std::vector<unsigned char>;
-
-// Looks at the output of each sample of timed launches, all on the same data, and keeps the first
-// few that differ.
-class Watch final : public TimedLaunches {
- public:
-  // `judged`: the digest of the output that others are to be like. Empty: nothing is judged yet.
-  Watch(Launcher& launcher, Device& device, const std::optional<TensorDigest>& judged)
-      : launcher_(launcher), device_(device), judged_(judged.has_value()) {
-    if (judged) seen_.push_back(*judged);
-  }
-
-  absl::Status After(double /*seconds*/) override {
-    // A pass over a large output takes as long as many a launch, and a copy of it too much memory.
-    constexpr std::int64_t kLarge = std::int64_t{16} << 20, kMost = kLarge << 4;  // [bytes]
-    constexpr int kEvery = 4;
-    constexpr std::size_t kMostOthers = 3;
-    const TensorView& output = launcher_.output();
-    const bool passed_over = output.bytes() > kLarge && samples_++ % kEvery != 0;
-    if (others_.size() == kMostOthers || output.bytes() > kMost || passed_over) {
-      return absl::OkStatus();
-    }
-    const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-    if (!digest.ok()) return digest.status();
-    if (std::find(seen_.begin(), seen_.end(), *digest) != seen_.end()) return absl::OkStatus();
-    seen_.push_back(*digest);
-    Bytes& other = others_.emplace_back();
-    other.resize(static_cast<std::size_t>(StorageBytes(output.dtype, output.count())));
-    return device_.ToHost(output, 0, output.count(), other.data());
-  }
-  // What is to be judged beside the judged output, or beside the last one. Dense.
-  std::vector<Bytes> TakeOthers() {
-    if (!judged_ && others_.size() == 1) others_.clear();
-    return std::move(others_);
-  }
-
- private:
-  Launcher& launcher_;
-  Device& device_;
-  const bool judged_;
-  std::vector<TensorDigest> seen_;
-  std::vector<Bytes> others_;
-  int samples_ = 0;
-};
-
 // What is small: less than a launch and a copy take on a device that is worth sharing them.
 constexpr double kSmallBytes = 1 << 20;         // of the operands
 constexpr std::int64_t kSmallOutput = 1 << 14;  // [elements]
@@ -90,7 +45,7 @@ bool CaseRun::Verify() {
 }
 
 bool CaseRun::Conclude() {
-  return Take(GiveVerdict()) && Take(JudgeOtherOutputs()) && Take(LaunchAgain()) &&
+  return Take(GiveVerdict()) && Take(JudgeOtherPoison()) && Take(LaunchAgain()) &&
          Take(ExamineOutcome());
 }
 
@@ -191,8 +146,7 @@ End CaseRun::LaunchAgain() {
     if (End end = WarmLaunches()) return end;
   }
   if (End end = launcher_.RestoreInputs()) return end;
-  if (End end = JudgeLast()) return end;
-  return JudgeOtherOutputs();
+  return JudgeLast();
 }
 
 // Judges the output that lies there now, after another one had its verdict.
@@ -304,17 +258,9 @@ End CaseRun::WarmLaunches() {
 End CaseRun::Benchmark() {
   clock_.Enter(Phase::kBench);
   if (!launcher_.kernel().trusted()) return BenchmarkByDraws();
-  std::optional<TensorDigest> judged;
-  if (outcome_.compare) {
-    judged.emplace();
-    std::copy_n(outcome_.compare->digest_raw, 2, judged->raw);
-    std::copy_n(outcome_.compare->digest_canonical, 2, judged->canonical);
-  }
-  Watch watch(launcher_, device_, judged);
-  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &watch);
+  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
   if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
   TakeTiming(timing);
-  for (Bytes& output : watch.TakeOthers()) KeepOther(std::move(output));
   return std::nullopt;
 }
 
@@ -333,29 +279,22 @@ End CaseRun::FindUnwritten() {
   absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
   if (!other.ok()) return EndedBy(other.status(), case_.provider);
   outcome_.unwritten = other->unwritten;
-  if (other->differs) KeepOther(std::move(other->output));
-  return std::nullopt;
-}
-
-void CaseRun::KeepOther(Bytes output) {
-  if (output.empty()) return;
+  if (!other->differs) return std::nullopt;
   outcome_.deterministic = false;
-  other_outputs_.push_back(std::move(output));
+  other_output_ = std::move(other->output);
   // Where agreement was asked for, this launch is one of those that must agree.
   if (case_.repeats > 1) ++variants_;
+  return std::nullopt;
 }
 
-// Those of a launch on the other poison and of timed ones that are not the one that was judged.
-End CaseRun::JudgeOtherOutputs() {
-  for (const Bytes& output : std::exchange(other_outputs_, {})) {
-    const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-    if (wrong) return std::nullopt;
-    if (absl::Status status = launcher_.PutOutput(output); !status.ok()) {
-      return EndedBy(status, case_.provider);
-    }
-    if (End end = JudgeLast()) return end;
+// The launch on the other poison, if it gave another output than the one that was judged.
+End CaseRun::JudgeOtherPoison() {
+  const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
+  if (other_output_.empty() || wrong) return std::nullopt;
+  if (absl::Status status = launcher_.PutOutput(other_output_); !status.ok()) {
+    return EndedBy(status, case_.provider);
   }
-  return std::nullopt;
+  return JudgeLast();
 }
 
 End CaseRun::ExamineOutcome() {

@@ -101,8 +101,7 @@ class CaseRun {
   End VerifyHere();
   void JudgeTimes();
   End FindUnwritten();
-  void KeepOther(std::vector<unsigned char> output);
-  End JudgeOtherOutputs();
+  End JudgeOtherPoison();
   End VerifyByChecksum();
   End Reference();
   End CompareOutput();
@@ -157,9 +156,8 @@ class CaseRun {
   bool timed_ = false;           // the benchmark's samples are in
   int launches_ = 1;
   int variants_ = 1;
-  // Of launches that differed: on the other poison, or timed ones.
-  std::vector<std::vector<unsigned char>> other_outputs_;
-  std::vector<Finding> doubts_;  // of launches on other draws
+  std::vector<unsigned char> other_output_;  // of a launch on the other poison that differed
+  std::vector<Finding> doubts_;              // of launches on other draws
   std::string deviation_;
   bool stale_ = false;          // a launch gave another draw's output
   bool wrong_on_draw_ = false;  // a launch on some draw was judged wrong: the case ends with it

@@ -47,7 +47,6 @@ class CaseRun::Draws final : public TimedLaunches {
   const End& end() const { return end_; }
   bool wrong() const { return wrong_; }
   bool Enough() const override { return rotation_.EnoughUnseen(); }
-  bool Single() const override { return true; }
   // How many of the outputs were judged, if not all of those that were new.
   std::string Judged() const {
     if (rotation_.judged() == rotation_.varying()) return {};

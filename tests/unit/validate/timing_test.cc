@@ -121,29 +121,6 @@ TEST(Timing, TheLastTimedLaunchIsJudged) {
   EXPECT_GE(launches, right.bench->samples);
 }
 
-TEST(Timing, ASingleWrongLaunchAmongTimedOnesIsJudged) {
-  for (const Mode mode : {Mode::kBenchmark, Mode::kBoth}) {
-    Case c = TimedCase(96);  // so large that each sample is one launch
-    c.mode = mode;
-    int launches = 0;
-    const CaseOutcome outcome = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
-      if (++launches == 6) values[5] += 1;
-    });
-    EXPECT_GT(launches, 10);
-    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << static_cast<int>(mode);
-    EXPECT_EQ(outcome.deterministic, false);
-    ASSERT_FALSE(outcome.findings.empty());
-    EXPECT_EQ(ReasonWord(outcome.findings.front().reason), "bound");
-
-    launches = 0;
-    const CaseOutcome varying = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
-      values[5] *= 1 + ++launches % 3 * 0x1p-23;
-    });
-    EXPECT_EQ(varying.verdict, Verdict::kPassed) << "all are right";
-    EXPECT_EQ(varying.deterministic, false);
-  }
-}
-
 TEST(Timing, OperandsComeFromMemoryButForTinyCases) {
   OddDevice device;
   const CaseOutcome large = RunOn(device, TimedCase(96), nullptr, nullptr);
