@@ -99,6 +99,7 @@ TEST(Reader, ATimeBesideOthersIsNoisyAndOneTakenInPassingIsNone) {
   run.results[1].mutable_bench()->mutable_conditions()->set_others_bytes(std::int64_t{1} << 30);
   run.results[2].mutable_bench()->mutable_conditions()->set_others_bytes(0);
   run.results[3].mutable_spec()->set_mode(v1::MODE_VALIDATE);
+  run.results[3].mutable_bench()->set_samples(9);
   const auto rows = ReadReport(Indented(ReportJson({absl::Now(), {run}})), "x.json");
   ASSERT_TRUE(rows.ok()) << rows.status();
   for (const std::size_t timed : {0, 1, 2}) {
