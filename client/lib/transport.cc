@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "google/rpc/status.pb.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // gRPC spells causes in its own layers of text; these are the words for them.
@@ -101,4 +101,4 @@ ConnectionCause CauseOf(const grpc::Status& status) {
   return {message, true};
 }
 
-}  // namespace assay
+}  // namespace assay::client

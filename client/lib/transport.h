@@ -13,7 +13,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/status.h"
 
-namespace assay {
+namespace assay::client {
 
 // The ErrorInfo that the daemon gave the error; with an empty domain if it gave none.
 google::rpc::ErrorInfo ErrorInfoOf(const grpc::Status& status);
@@ -40,6 +40,6 @@ struct ConnectionCause {
 };
 ConnectionCause CauseOf(const grpc::Status& status);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_TRANSPORT_H_

@@ -18,7 +18,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class Backend {
  public:
@@ -55,6 +55,6 @@ using BackendEntry = const Backend* (*)(const char* version);
 // has another version. A library is never unloaded.
 absl::StatusOr<const Backend*> FindBackend(std::string_view name);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BACKENDS_BACKEND_H_

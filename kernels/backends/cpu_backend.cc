@@ -1,7 +1,7 @@
 #include "kernels/backends/backend.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Cpu final : public Backend {
@@ -29,4 +29,4 @@ const Backend& CpuBackend() {
   return backend;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Gpu final : public Backend {
@@ -63,7 +63,7 @@ const Backend& GpuBackend() {
   return backend;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 extern "C" __attribute__((visibility("default"))) const assay::Backend* assay_backend(
     const char* version) {

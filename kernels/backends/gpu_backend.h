@@ -4,10 +4,10 @@
 
 #include "kernels/backends/backend.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 const Backend& GpuBackend();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BACKENDS_GPU_BACKEND_H_

@@ -7,7 +7,7 @@
 #include "kernels/backends/simt_backend.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
   if (name == CpuBackend().name()) return &CpuBackend();
@@ -32,4 +32,4 @@ absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
   return backend;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

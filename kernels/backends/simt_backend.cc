@@ -8,7 +8,7 @@
 #include "kernels/runtime/cpu/cpu_device.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The emulator takes operands of 8 MiB. The rest is for references and their evidence.
@@ -52,4 +52,4 @@ const Backend& SimtBackend() {
   return backend;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

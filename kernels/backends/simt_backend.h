@@ -8,10 +8,10 @@
 
 #include "kernels/backends/backend.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 const Backend& SimtBackend();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BACKENDS_SIMT_BACKEND_H_

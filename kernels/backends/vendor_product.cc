@@ -10,7 +10,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 absl::StatusOr<TensorView> Allocate(const Operand& operand, Device& device) {
@@ -64,4 +64,4 @@ absl::StatusOr<LargeProduct> VendorProduct(std::span<const KernelEntry> entries,
       2.0 * edge * edge * edge};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Makes the product A·Bᵀ of two n by n matrices of random numbers. The kernel is the first of
 // `entries` that has gemm for `dtype` and can run here. Operands and workspace belong to the arena,
@@ -21,6 +21,6 @@ namespace assay {
 absl::StatusOr<LargeProduct> VendorProduct(std::span<const KernelEntry> entries, DType dtype,
                                            std::int64_t n, Device& device);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BACKENDS_VENDOR_PRODUCT_H_

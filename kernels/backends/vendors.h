@@ -7,12 +7,12 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Opens the libraries and returns their kernels. A kernel that cannot run here has the reason in
 // its entry.
 std::vector<KernelEntry> VendorKernels();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BACKENDS_VENDORS_H_

@@ -1,8 +1,8 @@
 #include "kernels/backends/vendors.h"
 #include "kernels/providers/rocblas/rocblas.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::vector<KernelEntry> VendorKernels() { return {RocblasGemm("hip")}; }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -1,8 +1,8 @@
 // The emulator's backend has no vendor.
 #include "kernels/backends/vendors.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::vector<KernelEntry> VendorKernels() { return {}; }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -1,6 +1,6 @@
 #include "kernels/bench/ceilings.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::optional<Ceiling> Ceilings::Compute(DType dtype) {
   const std::optional<Ceiling> vector = Find(CeilingKind::kFma, dtype);
@@ -24,4 +24,4 @@ std::vector<Ceiling> Ceilings::All() {
   return all;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class Device;
 
@@ -100,6 +100,6 @@ class Ceilings {
 // tf32, and bf16 without AVX512-BF16), and none for matrix units. Call it from one thread.
 std::unique_ptr<Ceilings> MakeCpuCeilings(Device& device);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_CEILINGS_H_

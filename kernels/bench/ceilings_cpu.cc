@@ -21,7 +21,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr double kRunSeconds = 0.005;  // [seconds] the least of a run; the most is twice that
@@ -235,4 +235,4 @@ std::unique_ptr<Ceilings> MakeCpuCeilings(Device& device) {
   return std::make_unique<CpuCeilings>(device);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

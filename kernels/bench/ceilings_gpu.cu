@@ -12,7 +12,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/port_matrix.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kThreads = 256;
@@ -204,4 +204,4 @@ ErrorCode LaunchMatrixProducts(DType dtype, int blocks, int rounds, float* sums,
              : Launch(MatrixProducts<Half>, Blocks(blocks), block, 0, stream, rounds, sums);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

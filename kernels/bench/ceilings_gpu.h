@@ -12,7 +12,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Copies. All pointers of this file are device memory aligned to 16 bytes. `bytes` is the size of
 // each operand, a multiple of 16.
@@ -60,6 +60,6 @@ constexpr double MatrixOperations(int blocks, int rounds) {
   return 2.0 * 16 * 16 * 8 * kChains * kGroups * static_cast<double>(blocks) * rounds;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_BENCH_CEILINGS_GPU_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/bench/sampler.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 BenchConditions Summarise(const std::vector<ConditionsReading>& readings) {
   BenchConditions all;
@@ -35,4 +35,4 @@ BenchConditions Summarise(const std::vector<ConditionsReading>& readings) {
   return all;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

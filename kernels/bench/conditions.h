@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // One reading of a device. A value that the device does not tell is absent.
 struct ConditionsReading {
@@ -55,6 +55,6 @@ struct BenchConditions {
 // Summarises readings. It does not set waiting_ratio.
 BenchConditions Summarise(const std::vector<ConditionsReading>& readings);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_CONDITIONS_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using enum DType;
@@ -160,4 +160,4 @@ const DataSheet* FindDataSheet(std::string_view model, int compute_units) {
   return found == std::end(kModels) ? nullptr : &found->sheet;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

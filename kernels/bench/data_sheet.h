@@ -14,7 +14,7 @@
 
 #include "kernels/bench/ceilings.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DataSheet {
   std::string_view source;  // title of the data sheet
@@ -30,6 +30,6 @@ struct DataSheet {
 // multiprocessors. nullptr if the table has none.
 const DataSheet* FindDataSheet(std::string_view model, int compute_units);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_DATA_SHEET_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/bench/sampler.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::optional<FastestRun> FindFastestRun(const FastestRunOptions& options,
                                          absl::FunctionRef<std::optional<double>()> run) {
@@ -22,4 +22,4 @@ std::optional<FastestRun> FindFastestRun(const FastestRunOptions& options,
   return FastestRun{*std::min_element(seconds.begin(), seconds.end()), Noise(seconds)};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct FastestRun {
   double seconds = 0;           // above 0
@@ -27,6 +27,6 @@ struct FastestRunOptions {
 std::optional<FastestRun> FindFastestRun(const FastestRunOptions& options,
                                          absl::FunctionRef<std::optional<double>()> run);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_FASTEST_RUN_H_

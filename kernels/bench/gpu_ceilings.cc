@@ -10,7 +10,7 @@
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Runs after one warm-up.
@@ -197,4 +197,4 @@ std::unique_ptr<Ceilings> MakeGpuCeilings(GpuDevice& device, LargeProductMaker p
   return std::make_unique<GpuCeilings>(device, std::move(products));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/bench/ceilings.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A product of large matrices that the library of the card's vendor computes.
 struct LargeProduct {
@@ -38,6 +38,6 @@ using LargeProductMaker = std::function<absl::StatusOr<LargeProduct>(DType dtype
 // fp32 on CUDA, because matrix units do not compute fp32 products there.
 std::unique_ptr<Ceilings> MakeGpuCeilings(GpuDevice& device, LargeProductMaker products = nullptr);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_GPU_CEILINGS_H_

@@ -9,15 +9,15 @@
 
 #ifndef ASSAY_MULTIPLY_ADD_SHARED_
 #define ASSAY_MULTIPLY_ADD_SHARED_
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 inline constexpr int kChains = 12;
 // Results go here, so that the compiler computes them.
 inline volatile double multiply_add_sink = 0;
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -61,13 +61,13 @@ int VectorBytes() { return static_cast<int>(hn::Lanes(hn::ScalableTag<std::uint8
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <immintrin.h>
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace {
 
 HWY_EXPORT(ChainsF64);
@@ -204,5 +204,5 @@ MultiplyAddLoop MultiplyAddLoopOf(DType dtype) {
   }
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif  // HWY_ONCE

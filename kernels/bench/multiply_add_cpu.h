@@ -6,7 +6,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // A loop that runs on the calling thread. `run(n)` does n rounds.
 struct MultiplyAddLoop {
@@ -18,6 +18,6 @@ struct MultiplyAddLoop {
 // or VPMADDUBSW). Other formats have no multiply-add of their own on a CPU.
 MultiplyAddLoop MultiplyAddLoopOf(DType dtype);
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_BENCH_MULTIPLY_ADD_CPU_H_

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Above either value a median is called noisy, even if the middle half of its launches agreed.
@@ -92,4 +92,4 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   return stats;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

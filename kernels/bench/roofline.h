@@ -15,7 +15,7 @@
 #include "kernels/bench/sampler.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct BenchStats {
   std::optional<double> median_seconds;
@@ -44,6 +44,6 @@ struct BenchStats {
 BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& times,
                           Ceilings* ceilings);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_ROOFLINE_H_

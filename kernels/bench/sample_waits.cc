@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 double Sum(const std::vector<double>& values) {
@@ -70,4 +70,4 @@ double SampleWaits::ShareOfMedian(std::size_t samples) const {
   return 1 - enough / median;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

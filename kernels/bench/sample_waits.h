@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 class SampleWaits {
  public:
@@ -41,6 +41,6 @@ class SampleWaits {
   std::size_t stolen_from_ = 0;  // the first group without a share of stolen time
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_SAMPLE_WAITS_H_

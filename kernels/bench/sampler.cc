@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace assay {
+namespace assay::inline kernels {
 
 namespace {
 
@@ -125,4 +125,4 @@ std::optional<double> Noise(const std::vector<double>& samples) {
   return (Quantile(samples, 0.9) - Quantile(samples, 0.1)) / 2 / median;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct SamplerOptions {
   int warm_up = 2;       // samples that are dropped
@@ -60,6 +60,6 @@ std::optional<double> MedianStandardError(const std::vector<double>& samples);
 // samples.
 std::optional<double> Noise(const std::vector<double>& samples);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_BENCH_SAMPLER_H_

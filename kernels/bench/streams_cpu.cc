@@ -9,7 +9,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -60,11 +60,11 @@ std::uint64_t Read(const void* from, std::int64_t bytes) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 HWY_EXPORT(Copy);
 HWY_EXPORT(Triad);
@@ -82,5 +82,5 @@ std::uint64_t StreamRead(const void* from, std::int64_t bytes) {
   return HWY_DYNAMIC_DISPATCH(Read)(from, bytes);
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif  // HWY_ONCE

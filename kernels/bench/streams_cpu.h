@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 void StreamCopy(const void* from, void* to, std::int64_t bytes);
 
@@ -16,6 +16,6 @@ void StreamTriad(const void* a, const void* b, double factor, void* to, std::int
 // The sum of the 64-bit words modulo 2^64.
 std::uint64_t StreamRead(const void* from, std::int64_t bytes);
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_BENCH_STREAMS_CPU_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::string_view kTwin = "-twin";
@@ -124,4 +124,4 @@ std::vector<Case> CheatCases(std::uint64_t seed) {
   return cases;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

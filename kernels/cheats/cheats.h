@@ -18,7 +18,7 @@
 
 #include "kernels/ops/case.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::string_view kCheatPrefix = "cheat/";
 
@@ -62,6 +62,6 @@ std::string LibraryOf(const CheatKernel& kernel);
 // seed draws the shape, so that no kernel can know it.
 std::vector<Case> CheatCases(std::uint64_t seed);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CHEATS_CHEATS_H_

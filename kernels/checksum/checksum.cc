@@ -12,7 +12,7 @@
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Standard deviation of rounding to nearest over u_o·|r|, at least.
@@ -335,4 +335,4 @@ absl::StatusOr<ChecksumMeasures> MeasureChecksums(const Case& c, const Plan& pla
   return Measurement(c, plan, device, inputs, output, flushes).Run();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -45,7 +45,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct ChecksumMeasures {
   int probes = 0;
@@ -66,6 +66,6 @@ absl::StatusOr<ChecksumMeasures> MeasureChecksums(const Case& c, const Plan& pla
                                                   std::span<const TensorView> inputs,
                                                   const TensorView& output, bool flushes);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CHECKSUM_CHECKSUM_H_

@@ -6,7 +6,7 @@
 
 #include "kernels/numerics/philox.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using Vector = std::vector<double>;
@@ -107,4 +107,4 @@ bool AllFinite(const Vector& v) {
 
 double Largest(const Vector& v) { return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end()); }
 
-}  // namespace assay
+}  // namespace assay::kernels

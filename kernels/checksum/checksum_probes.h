@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // [probes, n] of ±1, from words of Philox streams `stream`, `stream` + 1, …
 std::vector<double> RandomSigns(std::uint64_t seed, std::uint32_t stream, int probes,
@@ -60,6 +60,6 @@ absl::StatusOr<ProbedProduct> ProbeProduct(const ProbedMatrices& a, const Probed
 bool AllFinite(const std::vector<double>& v);
 double Largest(const std::vector<double>& v);  // 0 where there are none; v >= 0
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CHECKSUM_CHECKSUM_PROBES_H_

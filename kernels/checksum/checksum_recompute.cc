@@ -8,7 +8,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Elements of a line that the host recomputes beside those that are wrong.
@@ -242,4 +242,4 @@ absl::StatusOr<std::string> LineRecompute::RecheckOnHost(const HostInputs& input
   return std::string();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -14,7 +14,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Most lines recomputed of one case: a few of a hundred of what a whole reference costs.
 inline constexpr std::int64_t kRecomputedRows = 64;
@@ -82,6 +82,6 @@ class LineRecompute {
   std::int64_t count_ = 0;  // of all groups
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CHECKSUM_CHECKSUM_RECOMPUTE_H_

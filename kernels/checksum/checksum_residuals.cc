@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // σ of a normal distribution over the median of its magnitudes.
@@ -88,4 +88,4 @@ ChecksumSide ChecksumResiduals::Judge() const {
   return side;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Chance of a random sum of signs beyond 8 of its norms: 2·exp(−32) < 3e-14.
 inline constexpr double kChecksumRigorous = 8.0;
@@ -56,6 +56,6 @@ class ChecksumResiduals {
   std::vector<double> threshold_, least_sigma_;  // [batch, lines]
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CHECKSUM_CHECKSUM_RESIDUALS_H_

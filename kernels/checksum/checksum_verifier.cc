@@ -10,7 +10,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Lines named in a message.
@@ -291,4 +291,4 @@ Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings
   return j;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -24,7 +24,7 @@
 #include "kernels/judge/phase_clock.h"
 #include "kernels/judge/verdict.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What came of a verification.
 struct ChecksumFindings {
@@ -76,6 +76,6 @@ class ChecksumVerifier {
 Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings& findings,
                          Evidence evidence);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CHECKSUM_CHECKSUM_VERIFIER_H_

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-namespace assay {
+namespace assay::inline kernels {
 
 class CallRules {
  public:
@@ -59,6 +59,6 @@ class CallRules {
   int error_ = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CONFINE_CALL_RULES_H_

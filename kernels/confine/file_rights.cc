@@ -14,7 +14,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 namespace fs = std::filesystem;
@@ -167,4 +167,4 @@ std::string RestrictFiles(const FileRules& rules) {
   return {};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

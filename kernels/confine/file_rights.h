@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Files and folders, as absolute paths. A folder stands for everything in it. Paths that do not
 // exist are left out.
@@ -36,6 +36,6 @@ int LandlockVersion(std::string* why);
 // empty text.
 std::string RestrictFiles(const FileRules& rules);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_CONFINE_FILE_RIGHTS_H_

@@ -9,7 +9,7 @@
 #include "kernels/judge/pieces.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Columns whose sums are kept, at most: 64 bytes each.
@@ -351,4 +351,4 @@ absl::StatusOr<Anatomy> Dissect(const Case& c, const Plan& plan, Device& device,
   return anatomy;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -19,7 +19,7 @@
 #include "kernels/runtime/cpu/compare_element.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Elements that are looked at: the output's first ones.
 inline constexpr std::int64_t kMaxDissected = std::int64_t{1} << 25;
@@ -123,6 +123,6 @@ class ErrorMap {
 absl::StatusOr<Anatomy> Dissect(const Case& c, const Plan& plan, Device& device,
                                 const CompareRequest& request);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_ANATOMY_H_

@@ -7,7 +7,7 @@
 #include "kernels/judge/verdict.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using Kind = AxisErrors::Kind;
@@ -150,4 +150,4 @@ std::string DescribeErrors(const Anatomy& a) {
   return Cat(words, of_seen);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/diagnose/anatomy.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "all in rows 63, 127, 191 … (period 64)": to be read behind a count of elements.
 std::string DescribeErrors(const Anatomy& a);
@@ -23,6 +23,6 @@ std::string Plural(std::string_view name);
 // "6.2 %".
 std::string Percent(double share);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_ANATOMY_WORDS_H_

@@ -12,7 +12,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace internal {
 namespace {
 
@@ -328,4 +328,4 @@ Diagnosis Diagnose(const Symptoms& s) {
   return {};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

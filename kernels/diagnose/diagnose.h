@@ -18,7 +18,7 @@
 #include "kernels/judge/outcome.h"
 #include "kernels/ops/case.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // All must outlive the call. `outcome` is whole but for its diagnosis.
 struct Symptoms {
@@ -45,6 +45,6 @@ inline constexpr double kSlowEfficiency = 0.4;
 inline constexpr double kSlowPassesEfficiency = 0.3;
 inline constexpr double kLeastTimed = 50e-6;  // [seconds]
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_H_

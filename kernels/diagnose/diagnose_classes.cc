@@ -7,7 +7,7 @@
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/text/cat.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace {
 
 // Unexpected ones that the kernel made.
@@ -68,4 +68,4 @@ std::optional<Reading> NonFinite(const Symptoms& s) {
                  "memory that was never written"};
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal

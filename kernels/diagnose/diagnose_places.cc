@@ -9,7 +9,7 @@
 #include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace {
 
 using Kind = AxisErrors::Kind;
@@ -188,4 +188,4 @@ std::optional<Reading> WholeHeads(const Symptoms& s) {
   return std::nullopt;
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal

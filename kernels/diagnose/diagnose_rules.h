@@ -9,7 +9,7 @@
 
 #include "kernels/diagnose/diagnose.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 using Rule = std::optional<Reading>(const Symptoms& s);
 
@@ -33,6 +33,6 @@ Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement,
 Rule ZeroOutput, ConstantOutput, TailUnderflows, WrongScale, ColumnScale, MissingBias, RowFactor,
     NarrowSums, NarrowBf16, Truncation;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_RULES_H_

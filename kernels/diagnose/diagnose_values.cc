@@ -8,7 +8,7 @@
 #include "kernels/judge/verdict.h"
 #include "kernels/text/cat.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace {
 
 // A factor and its names within this are the same.
@@ -193,4 +193,4 @@ std::optional<Reading> Truncation(const Symptoms& s) {
                  "round to nearest even when the accumulator is converted to the output's format"};
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal

@@ -9,7 +9,7 @@
 
 #include "kernels/judge/pieces.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Expected values that are searched, at most: the output's first ones.
@@ -126,4 +126,4 @@ absl::Status FindDisplacement(const Plan& plan, Device& device, const CompareReq
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -8,7 +8,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Sets `displaced` or `transposed` of the anatomy where nearly all of its samples
 // agree: what each holds is expected at the same distance from it. The device's own
@@ -16,6 +16,6 @@ namespace assay {
 absl::Status FindDisplacement(const Plan& plan, Device& device, const CompareRequest& request,
                               Anatomy& anatomy);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_DISPLACEMENT_H_

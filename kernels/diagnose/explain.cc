@@ -9,7 +9,7 @@
 #include "kernels/judge/input_stats.h"
 #include "kernels/judge/provenance.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
                                     std::span<const TensorView> inputs, const HostInputs& host,
@@ -52,4 +52,4 @@ void AddDiagnosis(const Case& c, const Examination& examination, bool received,
   outcome.next_step = diagnosis.next_step;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

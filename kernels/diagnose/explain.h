@@ -14,7 +14,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What was found out about wrong elements; empty where there are none.
 struct Examination {
@@ -35,6 +35,6 @@ absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
 void AddDiagnosis(const Case& c, const Examination& examination, bool received,
                   CaseOutcome& outcome);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_EXPLAIN_H_

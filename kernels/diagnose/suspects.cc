@@ -8,7 +8,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::size_t kMaxTested = 16;
@@ -71,4 +71,4 @@ std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy
   return likely;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

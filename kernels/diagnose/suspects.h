@@ -8,7 +8,7 @@
 #include "kernels/diagnose/anatomy.h"
 #include "kernels/ops/suspect.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A fault that the elements bear out.
 struct Conviction {
@@ -22,6 +22,6 @@ struct Conviction {
 // with circumstantial evidence is returned only if there is no other.
 std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_SUSPECTS_H_

@@ -2,7 +2,7 @@
 
 #include "kernels/judge/gating.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<std::vector<CriterionOutcome>> JudgeByAll(const Case& c, const Plan& plan,
                                                          Device& device,
@@ -39,4 +39,4 @@ absl::StatusOr<std::vector<CriterionOutcome>> JudgeByAll(const Case& c, const Pl
   return outcomes;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

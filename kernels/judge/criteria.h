@@ -11,7 +11,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // bound, derived, allclose, ulp, bitwise, legacy, in this order. Tolerances that the
 // case does not say are the customary ones, of ulp 1. `request` is the pass that gated,
@@ -23,6 +23,6 @@ absl::StatusOr<std::vector<CriterionOutcome>> JudgeByAll(const Case& c, const Pl
                                                          const CompareRequest& request,
                                                          const CompareResult& gated);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_CRITERIA_H_

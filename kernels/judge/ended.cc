@@ -5,7 +5,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 Reason ReasonOf(const KernelFailure& failure) {
@@ -81,4 +81,4 @@ Ended RefusedBy(const absl::Status& status, std::string_view what) {
   return EndedBy(status, what);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

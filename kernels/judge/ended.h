@@ -9,7 +9,7 @@
 #include "kernels/judge/finding.h"
 #include "kernels/judge/outcome.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct Ended {
   Verdict verdict = Verdict::kUnspecified;
@@ -27,6 +27,6 @@ Ended EndedBy(const absl::Status& status, std::string_view what);
 // their UNIMPLEMENTED is UNSUPPORTED. A launch that returns UNIMPLEMENTED has failed.
 Ended RefusedBy(const absl::Status& status, std::string_view what);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_ENDED_H_

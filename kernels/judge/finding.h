@@ -10,7 +10,7 @@
 
 #include "kernels/runtime/kernel_failure.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Values equal assay.v1.Reason's, which says what each means; a test holds them together.
 enum class Reason : std::uint8_t {
@@ -101,6 +101,6 @@ struct Finding {
   std::optional<KernelFailure> failure = {};
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_FINDING_H_

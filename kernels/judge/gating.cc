@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Customary tolerances of validation labs, used where a tolerance criterion is
@@ -92,4 +92,4 @@ Gating MakeGating(const Case& c, const Plan& plan, double max_abs_expected) {
   return g;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -20,7 +20,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/compare.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // How the compare pass shall gate a case.
 struct Gating {
@@ -64,6 +64,6 @@ struct Tolerance {
 // Integers round nothing: rtol and atol are 0 where compute or output is one.
 Tolerance DerivedTolerance(const DerivedTerms& terms, double max_abs_expected);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_GATING_H_

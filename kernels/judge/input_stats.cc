@@ -5,7 +5,7 @@
 
 #include "kernels/judge/pieces.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 absl::StatusOr<OperandStats> Measure(Device& device, const Operand& operand,
@@ -66,4 +66,4 @@ absl::StatusOr<std::vector<OperandStats>> MeasureInputs(Device& device, const Pl
   return all;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

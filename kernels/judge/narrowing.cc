@@ -14,7 +14,7 @@
 #include "kernels/numerics/digest.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Numbers vectors so that equal ones have equal numbers.
@@ -305,4 +305,4 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
   return result;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -29,7 +29,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::int64_t kLeastNarrowingElements = 64;
 inline constexpr double kNarrowingShare = 0.1;  // |s − 1| of a named narrowing
@@ -60,6 +60,6 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
 Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
                              std::span<const double> reference);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_NARROWING_H_

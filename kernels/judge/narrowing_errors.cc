@@ -19,7 +19,7 @@
 
 #ifndef ASSAY_JUDGE_NARROWING_CHUNK_
 #define ASSAY_JUDGE_NARROWING_CHUNK_
-namespace assay {
+namespace assay::inline kernels {
 
 // Terms of one part. The planes of a vector are 9 KiB then: those of one element stay in the
 // first-level cache, those of a tile's columns in the second.
@@ -54,11 +54,11 @@ struct NarrowingSums {
   std::vector<double> low;          // [elements of the tile]
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -210,11 +210,11 @@ void AddSegment(const NarrowingTask& task, NarrowingSums* sums) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(AddSegment);
 
@@ -366,5 +366,5 @@ NarrowingErrors ComputeNarrowingErrors(const SampledProducts& products) {
   return errors;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

@@ -22,7 +22,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // How a value becomes narrower.
 enum class Narrower : std::uint8_t {
@@ -68,6 +68,6 @@ struct NarrowingErrors {
 // overflows gets an infinity or NaN there.
 NarrowingErrors ComputeNarrowingErrors(const SampledProducts& products);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_NARROWING_ERRORS_H_

@@ -16,7 +16,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Values equal assay.v1.Verdict's; a test holds them together.
 enum class Verdict : std::uint8_t {
@@ -126,6 +126,6 @@ struct CaseOutcome {
   std::optional<std::uint64_t> seed;          // of the data that the verdict is of
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_OUTCOME_H_

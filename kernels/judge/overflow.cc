@@ -8,7 +8,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare_rule.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 bool MayOverflowInside(const Case& c, const Plan& plan) {
   const DType accumulator = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -56,4 +56,4 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
   return faults;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -13,7 +13,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Whether any element's may, by Plan::largest_intermediate.
 bool MayOverflowInside(const Case& c, const Plan& plan);
@@ -38,6 +38,6 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
                                                             const CompareRequest& request,
                                                             const CompareResult& result);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_OVERFLOW_H_

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Where a case stands; told before each step, so that a process that dies can be
 // reported with what it was doing.
@@ -29,6 +29,6 @@ constexpr std::string_view PhaseName(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_PHASE_H_

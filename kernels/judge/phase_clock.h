@@ -10,7 +10,7 @@
 #include "kernels/judge/phase.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The place that PhaseObserver::Turn gets for phases that all cases share.
 inline constexpr int kAllTogether = -1;
@@ -67,6 +67,6 @@ class PhaseClock {
   std::vector<PhaseTime> times_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_PHASE_CLOCK_H_

@@ -9,7 +9,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Elements read at a time where a whole tensor is.
 inline constexpr std::int64_t kPiece = std::int64_t{1} << 16;
@@ -48,6 +48,6 @@ inline absl::Status ReadValues(Device& device, const TensorView& view, std::int6
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_PIECES_H_

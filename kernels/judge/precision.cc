@@ -9,7 +9,7 @@
 #include "kernels/judge/verdict.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The tail of |z| of right kernels: P(|z| > t) = exp(−kTail·t) at most. kRare = −ln 1e-9.
@@ -281,4 +281,4 @@ void AddNarrowing(const Narrowing& narrowing, PrecisionReading& reading) {
                           {Verdict::kFailed, {Reason::kPrecision, errors}});
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

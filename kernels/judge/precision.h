@@ -24,7 +24,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/residuals.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // How many times its limit a statistic must be before a verdict follows. Infinity: never.
 struct PrecisionGate {
@@ -65,6 +65,6 @@ void AddNarrowing(const Narrowing& narrowing, PrecisionReading& reading);
 // The limit of R for the largest of `groups` groups of `count` elements each, at least `floor`.
 double RmsLimit(double floor, std::int64_t count, std::int64_t groups);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_PRECISION_H_

@@ -16,7 +16,7 @@
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Elements at some indices of a dense or strided tensor. Neighbours are read together.
@@ -177,4 +177,4 @@ absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& s) {
   return reading;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

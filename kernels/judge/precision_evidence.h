@@ -11,7 +11,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Takes the buffers that the operator's model asks for from the device's arena. `to` is unchanged
 // if nothing will be told. Call it after everything else of the case is allocated.
@@ -33,6 +33,6 @@ struct PrecisionSubject {
 // The device's own errors.
 absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& subject);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // NaN that are only the poison of what was never written.
@@ -44,4 +44,4 @@ std::vector<Provenance> TraceNonFinite(const CompareResult& compare, std::int64_
   return found;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

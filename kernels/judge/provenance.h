@@ -8,7 +8,7 @@
 #include "kernels/judge/outcome.h"
 #include "kernels/runtime/compare.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Whether NaN or infinities came out that an input or the kernel made, so that the
 // inputs are worth a look.
@@ -21,6 +21,6 @@ bool HasNonFinite(const CompareResult& compare, std::int64_t unwritten);
 std::vector<Provenance> TraceNonFinite(const CompareResult& compare, std::int64_t unwritten,
                                        std::span<const OperandStats> inputs);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_PROVENANCE_H_

@@ -11,7 +11,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Operands as a kernel sees them that takes subnormal numbers for 0.
@@ -102,4 +102,4 @@ void DoubtForNarrowSums(DType input, Judgement& judgement) {
          Name(input), ": whether this kernel's may be so is not known");
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

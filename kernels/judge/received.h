@@ -12,7 +12,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct ReceivedOperands {
   // Plan::largest_intermediate for the largest finite magnitudes that the operands hold.
@@ -38,6 +38,6 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
 // becomes INCONCLUSIVE.
 void DoubtForNarrowSums(DType input, Judgement& judgement);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_RECEIVED_H_

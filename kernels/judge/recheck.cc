@@ -13,7 +13,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The device's allowance may be this much above the host's: a fast reference may
@@ -165,4 +165,4 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
   return result;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

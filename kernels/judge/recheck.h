@@ -15,7 +15,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Elements recomputed at least (all, where the output has fewer).
 inline constexpr std::int64_t kRecheckSamples = 1024;
@@ -39,6 +39,6 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
                                       const CompareResult& compare, bool flushes,
                                       std::int64_t samples = kRecheckSamples);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_RECHECK_H_

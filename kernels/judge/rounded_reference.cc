@@ -8,7 +8,7 @@
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/convert.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<TensorView> MakeRoundedReference(Device& device, const TensorView& output,
                                                 const double* reference) {
@@ -62,4 +62,4 @@ absl::StatusOr<bool> RightOutputIsBiased(Device& device, const CompareRequest& r
   return LooksBiased(*compared) && (compared->bias_sum > 0) == (found.bias_sum > 0);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Makes it in a block of the device's arena, dense, with the axes of `output`. `reference` is
 // device memory, [output.count()]. RESOURCE_EXHAUSTED if the arena has no room, UNIMPLEMENTED if
@@ -27,6 +27,6 @@ bool CannotHaveOne(const absl::Status& status);
 absl::StatusOr<bool> RightOutputIsBiased(Device& device, const CompareRequest& request,
                                          const CompareResult& found);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_ROUNDED_REFERENCE_H_

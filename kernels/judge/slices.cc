@@ -10,7 +10,7 @@
 #include "kernels/runtime/cpu/compare_element.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Calls f(begin, count) for each run of the slice that lies together, in order.
@@ -121,4 +121,4 @@ absl::StatusOr<std::vector<Slice>> ReadSlices(const Case& c, const Plan& plan, D
   return slices;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The case's slices, in their order. `request` is the comparison's: its output, its
 // reference and bounds; where it has no reference, slices of expected and bound are
@@ -24,6 +24,6 @@ absl::StatusOr<std::vector<Slice>> ReadSlices(const Case& c, const Plan& plan, D
                                               const CompareRequest& request,
                                               std::span<const std::uint8_t> debug);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_SLICES_H_

@@ -12,7 +12,7 @@
 #include "kernels/numerics/deviation.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Elements that are summed side by side: two or four vector registers of floats.
@@ -238,4 +238,4 @@ OrderEffect EmulateOrders(const SampledProducts& products, DType output) {
   return effect;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -23,7 +23,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The largest R of the usual orders on data in random order.
 inline constexpr double kUsualOrderRms = 0.74;
@@ -46,6 +46,6 @@ std::int64_t OrderSamples(std::int64_t terms);
 // integers, whose sums are not fp32's, nothing is known.
 OrderEffect EmulateOrders(const SampledProducts& products, DType output);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_SUMMATION_ORDERS_H_

@@ -9,7 +9,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A sample's mean signed error must be this many of its own standard errors, and
@@ -513,4 +513,4 @@ std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dim
   return out + "]";
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -37,7 +37,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Everything a verdict rests on.
 struct Evidence {
@@ -94,6 +94,6 @@ bool LooksBiased(const CompareResult& compared);
 // "[0,7,1983,12]" of a logical index.
 std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_VERDICT_H_

@@ -13,7 +13,7 @@
 
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 template <class T>
 inline constexpr int kBitsOf = static_cast<int>(8 * sizeof(T));
@@ -52,6 +52,6 @@ ASSAY_HOST_DEVICE constexpr bool HasOneBit(T v) {
   return v != 0 && (v & (v - 1)) == 0;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_BITS_H_

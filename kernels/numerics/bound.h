@@ -25,7 +25,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // λ of the probabilistic bound. An element deviates by more than λ = 8 with a chance below 1e-13.
 inline constexpr double kSqrtRuleFactor = 8.0;
@@ -187,6 +187,6 @@ constexpr double UnderflowAllowance(std::int64_t k, double quantum) {
   return 0.5 * static_cast<double>(k) * quantum;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_BOUND_H_

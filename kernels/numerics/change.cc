@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr double kMedianOverMean = 1.2533;  // √(π/2), of normal samples
@@ -74,4 +74,4 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   return reading;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

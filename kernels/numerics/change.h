@@ -32,7 +32,7 @@
 
 #include <optional>
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr double kIndependentLaunches = 4;
 inline constexpr double kRunToRun = 0.008;
@@ -78,6 +78,6 @@ struct ChangeReading {
 std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes& current,
                                         double threshold = kDefaultChangeThreshold);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_CHANGE_H_

@@ -20,7 +20,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Says what a value beyond the largest finite one becomes. e2m1 and the integers have neither Inf
 // nor NaN, and always saturate.
@@ -292,6 +292,6 @@ ASSAY_HOST_DEVICE inline double LoadDouble(DType t, const void* base, std::int64
   return ToDouble(t, LoadBits(t, base, i));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_CONVERT_H_

@@ -20,7 +20,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The part of σ² that a sequential sum of `k` products with sum `r` and sum of squares `q` has.
 ASSAY_HOST_DEVICE inline double SumVariance(double k, double u, double r, double q) {
@@ -76,6 +76,6 @@ constexpr OutputSteps OutputStepsOf(DType output) {
   return {f.mantissa_bits, f.min_normal};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_DEVIATION_H_

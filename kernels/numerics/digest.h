@@ -18,7 +18,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::uint64_t kDigestStep = 0x9e3779b97f4a7c15;
 inline constexpr std::uint64_t kDigestSeeds[2] = {0, 0x6a09e667f3bcc909};
@@ -55,6 +55,6 @@ constexpr std::uint64_t CanonicalWord(DType t, std::uint64_t word) {
   return out;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_DIGEST_H_

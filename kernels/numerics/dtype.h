@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The values are those of assay.v1.DType; a test checks that they agree.
 enum class DType : std::uint8_t {
@@ -146,6 +146,6 @@ constexpr std::int64_t StorageBytes(DType t, std::int64_t count) {
   return t == DType::kE2M1 ? (count + 1) / 2 : count * (StorageBits(t) / 8);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_DTYPE_H_

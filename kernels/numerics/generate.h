@@ -39,7 +39,7 @@
 #include "kernels/numerics/philox.h"
 #include "kernels/numerics/unit_places.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // This bit of the tensor word is flipped for the second word. Tensor ids are small, so they never
 // set it.
@@ -360,6 +360,6 @@ inline std::uint64_t GenerateElement(const Pattern& pattern, std::uint64_t seed,
   return Generator(pattern, seed, tensor_id, epoch, rows, cols, dtype).Bits(index);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_GENERATE_H_

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "2,097,152".
 inline std::string Grouped(std::int64_t n) {
@@ -19,6 +19,6 @@ inline std::string Grouped(std::int64_t n) {
   return out;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_GROUPED_H_

@@ -38,7 +38,7 @@
 #include "kernels/numerics/digest.h"
 #include "kernels/numerics/pattern.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class KeyGroups {
  public:
@@ -327,6 +327,6 @@ class CodedRows {
   int weight_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_

@@ -19,7 +19,7 @@
 #include "kernels/numerics/bits.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr int kNormalOctaves = 32;
 inline constexpr int kNormalDegree = 6;
@@ -112,6 +112,6 @@ ASSAY_HOST_DEVICE inline float NormalFromWord(std::uint32_t x, const Coefficient
 // The same on the host.
 inline float NormalFromWord(std::uint32_t x) { return NormalFromWord(x, kNormalCoefficients); }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_NORMAL_H_

@@ -12,7 +12,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using enum PatternKind;
@@ -327,4 +327,4 @@ std::string ToString(const Pattern& pattern) {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

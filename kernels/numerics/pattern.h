@@ -17,7 +17,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 enum class PatternKind : std::uint8_t {
   kNormal,        // normal:sigma[:mean]            default 1, 0
@@ -117,6 +117,6 @@ double LargestMagnitude(const Pattern& pattern);
 // 4-bit formats saturate, so values do not overflow there.
 bool MayBeInfinite(const Pattern& pattern, DType dtype);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_PATTERN_H_

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::uint32_t kPhiloxM0 = 0xD2511F53;
 inline constexpr std::uint32_t kPhiloxM1 = 0xCD9E8D57;
@@ -49,6 +49,6 @@ constexpr std::uint32_t PhiloxWord(std::uint64_t seed, std::uint32_t tensor_id, 
   return PhiloxAt(seed, tensor_id, epoch, index >> 2)[index & 3];
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_PHILOX_H_

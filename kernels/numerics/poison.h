@@ -17,7 +17,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What an output holds before a launch. kFirst and kSecond tell elements that are not written.
 // kHigh and kLow are large finite numbers of either sign: one byte, repeated, which is large in
@@ -82,6 +82,6 @@ constexpr std::uint64_t PoisonBits(DType t, Poison poison) {
   return 0;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_POISON_H_

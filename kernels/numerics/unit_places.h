@@ -19,7 +19,7 @@
 
 #include "kernels/numerics/pattern.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 constexpr bool IsUnits(PatternKind kind) {
   return kind == PatternKind::kUnitRows || kind == PatternKind::kUnitColumns ||
@@ -215,6 +215,6 @@ class UnitPlaces {
   std::int64_t pixels_ = 1;  // of an image
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_NUMERICS_UNIT_PLACES_H_

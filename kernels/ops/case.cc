@@ -9,7 +9,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/text/shell_word.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 std::string Text(std::int64_t value) { return Cat(value); }
@@ -151,4 +151,4 @@ std::string ReproLine(const Case& c, std::string_view device) {
   return line;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

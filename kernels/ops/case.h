@@ -25,7 +25,7 @@
 #include "kernels/ops/rope/problem.h"
 #include "kernels/ops/softmax/problem.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 using Problem = std::variant<GemmProblem, ConvProblem, AttentionProblem, SoftmaxProblem,
                              LayerNormProblem, CopyProblem, DequantSoftmaxProblem, ReduceProblem,
@@ -166,6 +166,6 @@ std::string DefaultName(const Case& c);
 // The command line that runs the case: "assay run gemm --m 1024 … --seed 1".
 std::string ReproLine(const Case& c, std::string_view device);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CASE_H_

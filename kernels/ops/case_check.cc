@@ -10,7 +10,7 @@
 #include "kernels/ops/slice.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr int kMaxRepeats = 10000;
@@ -247,4 +247,4 @@ std::vector<FieldError> Check(const Case& c) {
   return errors;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 bool SameShapes(const Plan& a, const Plan& b) {
   const auto same = [](const Operand& x, const Operand& y) { return x.dims == y.dims; };
@@ -35,4 +35,4 @@ bool OnlyShapesDiffer(const Op& op, const Case& first, const Case& second) {
       first.problem);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Whether all operands have the same extents.
 bool SameShapes(const Plan& a, const Plan& b);
@@ -16,6 +16,6 @@ bool SameShapes(const Plan& a, const Plan& b);
 // such as an activation. Both cases are of `op`.
 bool OnlyShapesDiffer(const Op& op, const Case& first, const Case& second);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CHANGED_FIELDS_H_

@@ -11,7 +11,7 @@
 #include "kernels/ops/refusal.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::size_t kMaxRank = 64;
@@ -260,4 +260,4 @@ std::string DefaultName(const Comparison& c) {
   return name + Cat(c.expected ? Name(c.expected->dtype) : "nothing");
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -20,7 +20,7 @@
 #include "kernels/ops/field.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Most bytes of one piece of a tensor, as they are sent.
 inline constexpr std::int64_t kMostPieceBytes = std::int64_t{1} << 20;
@@ -80,6 +80,6 @@ std::string ShapeText(std::span<const std::int64_t> shape);
 // "fp16 [4096,4096] against fp32".
 std::string DefaultName(const Comparison& c);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMPARISON_H_

@@ -3,7 +3,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 Criterion GatingCriterion(const Case& c) {
   if (c.criterion != Criterion::kUnspecified) return c.criterion;
@@ -30,4 +30,4 @@ void CheckFigures(Criterion criterion, const Case& rule, std::vector<FieldError>
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 
 #include "kernels/ops/case.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The case's own, or where it names none allclose with a tolerance, else bound.
 Criterion GatingCriterion(const Case& c);
@@ -22,6 +22,6 @@ std::string_view WordOf(Criterion criterion);
 // or split_k, which belong to derived, beside another criterion.
 void CheckFigures(Criterion criterion, const Case& rule, std::vector<FieldError>& errors);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CRITERION_H_

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class DeviceReferences {
  public:
@@ -37,6 +37,6 @@ class DeviceReferences {
       const TensorView& output, const ReferenceBuffers& reference) const = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEVICE_REFERENCES_H_

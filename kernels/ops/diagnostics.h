@@ -21,7 +21,7 @@
 #include "kernels/ops/suspect.h"
 #include "kernels/runtime/compare.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Which indices of one axis of the output have a wrong element.
 struct AxisErrors {
@@ -120,6 +120,6 @@ const Diagnostics& ReduceDiagnostics();
 const Diagnostics& ElementwiseDiagnostics();
 const Diagnostics& RopeDiagnostics();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DIAGNOSTICS_H_

@@ -2,7 +2,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 void CheckRange(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high,
                 std::vector<FieldError>& errors) {
@@ -26,4 +26,4 @@ void CheckCount(std::string_view field, std::string_view operand,
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

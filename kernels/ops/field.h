@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // One thing that is wrong with a request: where, and what would be right.
 struct FieldError {
@@ -66,6 +66,6 @@ void CheckRange(std::string_view field, std::int64_t value, std::int64_t low, st
 void CheckCount(std::string_view field, std::string_view operand,
                 std::initializer_list<std::int64_t> extents, std::vector<FieldError>& errors);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_FIELD_H_

@@ -16,7 +16,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Where the launches of one call go.
 struct GpuCall {
@@ -61,6 +61,6 @@ const GpuOp& ReduceOnGpu();
 const GpuOp& ElementwiseOnGpu();
 const GpuOp& RopeOnGpu();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GPU_OP_H_

@@ -5,7 +5,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::span<const Op* const> AllOps() {
   static const Op* const kOps[] = {&GemmOp(),        &ConvOp(), &AttentionOp(),      &SoftmaxOp(),
@@ -80,4 +80,4 @@ const Diagnostics& Op::diagnostics() const {
   return nothing_to_say;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -23,7 +23,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class Device;
 class Diagnostics;
@@ -261,6 +261,6 @@ const Op& ElementwiseOp();
 const Op& RopeOp();
 const Op& CustomOp();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_OP_H_

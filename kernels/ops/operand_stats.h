@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct OperandStats {
   std::string_view name;
@@ -28,6 +28,6 @@ struct OperandStats {
   bool finite() const { return nan_count + inf_count == 0; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_OPERAND_STATS_H_

@@ -14,7 +14,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // One thread.
 class OwnReference {
@@ -42,6 +42,6 @@ class OwnReference {
   virtual double ShareWithin(const std::function<double(double)>& allowed) const = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_OWN_REFERENCE_H_

@@ -14,7 +14,7 @@
 #include "kernels/numerics/pattern.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct Operand {
   std::string_view name;  // "a", "q", "weight"; may lie in the case's problem
@@ -79,6 +79,6 @@ class HostInputs {
   virtual std::optional<double> Output(std::int64_t /*index*/) const { return std::nullopt; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_PLAN_H_

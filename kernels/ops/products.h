@@ -16,7 +16,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct SampledProducts {
   // The vectors of one operand.
@@ -54,6 +54,6 @@ struct SampledProducts {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_PRODUCTS_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/cord.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The payloads' names. They stay inside a process.
@@ -28,4 +28,4 @@ FieldError FieldErrorOf(const absl::Status& status) {
   return {std::string(*field), std::string(*message)};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

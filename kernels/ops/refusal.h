@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The message of the status is "field: message".
 absl::Status Refusal(const FieldError& error);
@@ -15,6 +15,6 @@ absl::Status Refusal(const FieldError& error);
 // status's.
 FieldError FieldErrorOf(const absl::Status& status);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REFUSAL_H_

@@ -6,7 +6,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 std::string_view Trimmed(std::string_view text) {
@@ -188,4 +188,4 @@ void CheckSlices(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

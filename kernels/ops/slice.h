@@ -17,7 +17,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::int64_t kMaxSliceElements = 4096;
 inline constexpr std::size_t kMaxSlices = 16;  // of one case
@@ -48,6 +48,6 @@ std::optional<SliceRange> ParseSlice(std::string_view text, const Plan& plan, st
 // are "slices[0]", ….
 void CheckSlices(const Case& c, std::vector<FieldError>& errors);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SLICE_H_

@@ -10,7 +10,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Of n elements. More are no agreement.
@@ -105,4 +105,4 @@ Suspect Simulated(const Scene& scene, std::function<double(std::int64_t index)> 
   return {std::move(reads_as), std::move(next_step), std::move(test)};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -22,7 +22,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class Op;
 
@@ -112,6 +112,6 @@ std::optional<Proof> Agreement(std::span<const WrongElement> elements,
 // Fewer elements than this could agree by chance.
 inline constexpr std::size_t kLeastTested = 4;
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SUSPECT_H_

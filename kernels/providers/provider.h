@@ -23,7 +23,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A kernel of one case. It may run in a process of its own, which does not see the device's memory.
 // Bring and Fetch carry its operands there and back. No clock runs meanwhile.
@@ -134,6 +134,6 @@ inline constexpr std::string_view kExternalProvider = "external";
 // (kernels/backends).
 void RegisterAll(Registry& registry);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PROVIDER_H_

@@ -14,7 +14,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // `who` is the kernel's name in the message, such as "OpenBLAS gemm".
 inline absl::Status RefuseGemmEpilogue(const GemmProblem& p, std::string_view who) {
@@ -48,6 +48,6 @@ inline absl::Status RefuseAttentionScales(const AttentionProblem& p, std::string
                                       p.scale_q, ", scale_k ", p.scale_k, ", scale_v ", p.scale_v));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_REFUSALS_H_

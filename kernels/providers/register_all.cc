@@ -9,7 +9,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/providers/user/runner_kernel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 void RegisterAll(Registry& r) {
   r.Add(BuiltinGemmCpu());
@@ -37,4 +37,4 @@ void RegisterAll(Registry& r) {
   r.AddForPrefix(UserKernels(kCheatPrefix));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -4,7 +4,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 void Registry::Add(KernelEntry entry) {
   if (Find(entry.op, entry.provider, entry.backend) != nullptr) {
@@ -28,4 +28,4 @@ const KernelEntry* Registry::Find(std::string_view op, std::string_view provider
   return nullptr;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

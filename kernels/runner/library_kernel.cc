@@ -9,7 +9,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 template <std::size_t N>
@@ -128,4 +128,4 @@ void LibraryKernel::DescribeLaunch() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

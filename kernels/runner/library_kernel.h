@@ -12,7 +12,7 @@
 #include "kernels/runner/protocol.h"
 #include "kernels/sdk/assay/kernel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class LibraryKernel {
  public:
@@ -44,6 +44,6 @@ class LibraryKernel {
   char message_[kMessageBytes] = {};
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNNER_LIBRARY_KERNEL_H_

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 assay_tensor TensorOf(const SharedTensor& shared) {
@@ -45,4 +45,4 @@ ProblemView::ProblemView(const Description& description) {
   problem_.thread_count = description.thread_count;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

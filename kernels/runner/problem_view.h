@@ -8,7 +8,7 @@
 #include "kernels/runner/protocol.h"
 #include "kernels/sdk/assay/kernel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class ProblemView {
  public:
@@ -28,6 +28,6 @@ class ProblemView {
   assay_problem problem_{};
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNNER_PROBLEM_VIEW_H_

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The runner finds the memory under this descriptor. It has no other but /dev/null.
 inline constexpr int kRunnerMemoryFd = 3;
@@ -124,6 +124,6 @@ struct SharedHead {
 inline constexpr std::uint64_t kOperandsOffset = std::uint64_t{2} << 20;
 static_assert(sizeof(SharedHead) <= kOperandsOffset);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNNER_PROTOCOL_H_

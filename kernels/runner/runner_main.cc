@@ -18,7 +18,7 @@
 #include "kernels/runner/runner_rights.h"
 #include "kernels/runner/shared_word.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The runner waits this long for a request without sleeping. After the first part it lets the judge
@@ -119,7 +119,7 @@ int Main() {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::kernels
 
 int main() {
   // First, so that nothing of this process outlives its judge.

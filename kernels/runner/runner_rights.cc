@@ -27,7 +27,7 @@
 #include "kernels/confine/file_rights.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -215,4 +215,4 @@ std::string GiveUpRights(const RunnerRights& rights) {
   return Join(missing, "; ");
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

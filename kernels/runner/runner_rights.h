@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct RunnerRights {
   std::string library;          // the kernel's
@@ -23,6 +23,6 @@ struct RunnerRights {
 // "landlock is switched off on this machine"; empty: everything holds.
 std::string GiveUpRights(const RunnerRights& rights);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNNER_RUNNER_RIGHTS_H_

@@ -14,7 +14,7 @@
 #include <climits>
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline std::int64_t NanosecondsNow() {
   timespec now{};
@@ -66,6 +66,6 @@ inline void WakeSleepers(std::atomic<std::uint32_t>& word) {
           0);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNNER_SHARED_WORD_H_

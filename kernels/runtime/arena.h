@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::int64_t kGuardBytes = 4096;     // [bytes] on each side of a block
 inline constexpr std::int64_t kBlockAlignment = 256;  // [bytes] of a payload
@@ -63,6 +63,6 @@ class ArenaMark {
   const std::size_t kept_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_ARENA_H_

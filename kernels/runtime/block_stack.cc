@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
@@ -46,4 +46,4 @@ std::int64_t BlockStack::Available(std::int64_t capacity, int n) const {
   return std::max<std::int64_t>(0, capacity - used_ - n * kOverhead);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

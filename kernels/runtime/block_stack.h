@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/runtime/arena.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class BlockStack {
  public:
@@ -37,6 +37,6 @@ class BlockStack {
   std::vector<std::int64_t> ends_;  // of each block, with its band
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_BLOCK_STACK_H_

@@ -17,7 +17,7 @@
 
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Vectors, one after the other. The vectors of a matrix begin `batch_stride` elements after those
 // of the matrix before; 0: all matrices share them. If `data` is null, the sums that need these
@@ -55,6 +55,6 @@ struct ChecksumSums {
   std::int64_t first_unwritten = -1;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CHECKSUM_H_

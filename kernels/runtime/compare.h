@@ -16,7 +16,7 @@
 
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Decides which elements are mismatches. The first mismatches are kept as samples.
 enum class Gate : std::uint8_t {
@@ -100,6 +100,6 @@ struct CompareResult : CompareTotals {
   std::vector<ElementSample> samples;  // the first kMismatchSamples mismatches, in order
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_COMPARE_H_

@@ -18,7 +18,7 @@
 #include "kernels/numerics/poison.h"
 #include "kernels/runtime/compare.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // The constants of a request.
 struct CompareRule {
@@ -306,6 +306,6 @@ inline CompareRule::CompareRule(const CompareRequest& request)
   max_ulp = request.max_ulp;
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_COMPARE_RULE_H_

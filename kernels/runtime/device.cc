@@ -10,7 +10,7 @@
 #include "kernels/numerics/digest.h"
 #include "kernels/runtime/recheck_rule.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Reads the elements at index(0), index(1), …, which are ascending. Neighbours are copied in one
@@ -156,4 +156,4 @@ absl::StatusOr<HeldFindings> Device::HoldAgainst(const KeptElements& kept,
   return findings;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -31,7 +31,7 @@
 #include "kernels/runtime/residuals.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DeviceInfo {
   std::string id;                                 // "cpu:0"
@@ -201,6 +201,6 @@ class Device {
 // Makes the CPU device, with all cores that this process may use. It never fails.
 std::unique_ptr<Device> MakeCpuDevice(int ordinal, const ArenaOptions& options);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_DEVICE_H_

@@ -16,7 +16,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct KeptElement {
   std::int64_t index = -1;  // logical
@@ -80,6 +80,6 @@ ASSAY_HOST_DEVICE inline Held HoldAgainst(const KeptElement& kept, double actual
 }
 
 }  // namespace internal
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_KEPT_ELEMENTS_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/cord.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr char kPayload[] = "assay/kernel-failure";
@@ -30,4 +30,4 @@ std::optional<KernelFailure> FailureOf(const absl::Status& status) {
   return failure;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // How the process of a kernel ended. Values equal assay.v1.DeathCause's; a test holds them
 // together.
@@ -54,6 +54,6 @@ absl::Status FailedKernel(const KernelFailure& failure, std::string_view message
 // The failure that a status carries, if it carries one.
 std::optional<KernelFailure> FailureOf(const absl::Status& status);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_KERNEL_FAILURE_H_

@@ -18,7 +18,7 @@
 
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The host's values of an element.
 struct HostElement {
@@ -49,6 +49,6 @@ struct RecheckFindings {
   double got = 0;  // the device's value of it
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_RECHECK_H_

@@ -5,7 +5,7 @@
 #include "kernels/runtime/compare_rule.h"
 #include "kernels/runtime/recheck.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // The device's values of an element, and which of them exist.
 struct DeviceElement {
@@ -41,6 +41,6 @@ ASSAY_HOST_DEVICE inline double GotOf(Disagreement what, const DeviceElement& de
   return what == Disagreement::kOutput ? device.output : device.reference;
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_RECHECK_RULE_H_

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A recorded launch. It is valid as long as its device and everything that the launch refers to.
 class RecordedLaunch {
@@ -30,6 +30,6 @@ class LaunchRecorder {
       std::function<absl::Status()> launch) = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_REPLAY_H_

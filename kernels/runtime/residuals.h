@@ -20,7 +20,7 @@
 
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Elements of a tile's side.
 inline constexpr std::int64_t kResidualTile = 16;
@@ -71,6 +71,6 @@ struct ResidualSums {
   double rest_squared = 0;      // Σ(e − α − β·r)²/σ²
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_RESIDUALS_H_

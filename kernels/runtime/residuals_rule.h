@@ -9,7 +9,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/runtime/residuals.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // A group of fewer elements says nothing.
 inline constexpr std::int64_t kLeastGroup = 8;
@@ -139,6 +139,6 @@ inline void SetGroups(const Extents& x, ResidualSums& sums) {
   sums.tile.groups = tiling.bands * tiling.across;
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_RESIDUALS_RULE_H_

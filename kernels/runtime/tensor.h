@@ -14,7 +14,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct Extents {
   std::int64_t batch = 1;
@@ -52,6 +52,6 @@ struct TensorView {
   std::int64_t bytes() const { return StorageBytes(dtype, extents.span()); }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_TENSOR_H_

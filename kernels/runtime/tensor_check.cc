@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::Status CheckView(const TensorView& view) {
   const Extents& e = view.extents;
@@ -51,4 +51,4 @@ absl::Status CheckRange(const TensorView& view, std::int64_t begin, std::int64_t
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/simt/debug_info.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 // How far outside an operand an access still is said to be of that operand [bytes].
@@ -389,4 +389,4 @@ std::string Accesses::OutsideText(const char* at, std::size_t bytes, Access acce
          " (" + std::to_string(bytes) + " bytes)" + SourceLineOf(place);
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

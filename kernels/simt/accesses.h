@@ -28,7 +28,7 @@
 
 #include "kernels/simt/engine.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 enum class Access : std::uint8_t { kRead, kWrite, kAtomic };
 
@@ -175,6 +175,6 @@ class Accesses final : public Observer {
   Doubt doubt_;
 };
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_ACCESSES_H_

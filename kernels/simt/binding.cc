@@ -8,7 +8,7 @@
 
 #include "kernels/simt/expression.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 constexpr std::int64_t kMostThreads = 1024;               // of a block
@@ -255,4 +255,4 @@ Refusal Bind(const assay_problem& problem, const ProgramText& text, const Launch
   return Binder(problem, text, limits, *launch).Bind();
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

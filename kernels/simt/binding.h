@@ -14,7 +14,7 @@
 
 #include "kernels/simt/cuda/assay_simt_program.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // What a device takes. 0: no limit but those of every GPU.
 struct LaunchLimits {
@@ -51,6 +51,6 @@ struct Refusal {
 Refusal Bind(const assay_problem& problem, const ProgramText& text, const LaunchLimits& limits,
              BoundLaunch* launch);
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_BINDING_H_

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 #if defined(ASSAY_SIMT_OWN_SWITCH)
 
@@ -62,4 +62,4 @@ void Context::Switch(Context& from, Context& to) { swapcontext(&from.context_, &
 
 #endif
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

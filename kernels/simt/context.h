@@ -16,7 +16,7 @@
 #include <ucontext.h>
 #endif
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 class Context {
  public:
@@ -36,6 +36,6 @@ class Context {
 #endif
 };
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_CONTEXT_H_

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 const char marker = 0;
@@ -274,4 +274,4 @@ ArrayByte SharedArrayAt(std::uint64_t offset) {
   return {};
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // Addresses in the library count from where it is loaded.
 std::uint32_t OffsetInLibrary(const void* address);
@@ -24,6 +24,6 @@ struct ArrayByte {
 };
 ArrayByte SharedArrayAt(std::uint64_t offset);
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_DEBUG_INFO_H_

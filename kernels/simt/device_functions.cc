@@ -74,7 +74,7 @@ unsigned short assay_simt_to_bfloat(double value) {
 }
 }
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // The third barrier keeps the next count apart from this one.
 int SyncCount(bool predicate, Where where) {
@@ -90,7 +90,7 @@ int SyncCount(bool predicate, Where where) {
   return count;
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 // They return what has constructors, so they have C++'s linkage.
 dim3 assay_simt_block_dim() { return ExtentOf(assay::simt::Here().block_extent); }

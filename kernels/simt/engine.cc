@@ -26,7 +26,7 @@
 #define SIMT_TSAN 0
 #endif
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 // [bytes]; the sanitizers' frames are several times larger.
@@ -578,4 +578,4 @@ void* SharedBytes(std::size_t bytes, Where where) { return current_engine->Share
 
 void* DynamicShared() { return current_engine->dynamic_shared(); }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

@@ -25,7 +25,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 struct Dim3 {
   unsigned x = 1;
@@ -169,6 +169,6 @@ class SharedArray {
   Where where_;
 };
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_ENGINE_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 constexpr int kMostDepth = 50;  // parentheses, calls and signs within one another
@@ -176,4 +176,4 @@ bool IsName(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return IsLetter(c) || IsDigit(c); });
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // The most bytes of one expression.
 inline constexpr std::size_t kMostExpressionBytes = 500;
@@ -40,6 +40,6 @@ std::string CheckExpression(std::string_view text);
 // Whether the text is nothing but a name: a letter or '_', then letters, digits and '_'.
 bool IsName(std::string_view text);
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_EXPRESSION_H_

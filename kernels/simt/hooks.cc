@@ -8,7 +8,7 @@
 #include "kernels/simt/debug_info.h"
 #include "kernels/simt/program.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 // Where the hook returns to: the place of the access.
@@ -74,7 +74,7 @@ struct MismatchData {
 }
 
 }  // namespace
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 using assay::simt::Access;
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // The most shared memory that a launch may ask for [bytes]: what a block of a large device has.
 inline constexpr std::size_t kMostDynamicShared = 227 << 10;
@@ -12,6 +12,6 @@ inline constexpr std::size_t kMostDynamicShared = 227 << 10;
 // The most that the arrays of a file may have [bytes]: what compilers for CUDA allow.
 inline constexpr std::size_t kMostStaticShared = 48 << 10;
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_LIMITS_H_

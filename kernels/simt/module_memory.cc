@@ -8,7 +8,7 @@
 // The program's source defines it: kMostDynamicShared bytes.
 extern "C" __thread char assay_simt_dynamic_shared[];
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 struct Search {
@@ -78,4 +78,4 @@ void AddOwnMemory(std::size_t dynamic_bytes, std::vector<Memory>& memory, Access
   dl_iterate_phdr(Visit, &search);
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

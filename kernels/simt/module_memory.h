@@ -13,12 +13,12 @@
 #include "kernels/simt/accesses.h"
 #include "kernels/simt/limits.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // Adds the library's own memory. `dynamic_bytes` are those that the launch asks for. The constants
 // of all libraries are let through.
 void AddOwnMemory(std::size_t dynamic_bytes, std::vector<Memory>& memory, Accesses& accesses);
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_MODULE_MEMORY_H_

@@ -16,7 +16,7 @@
 #include "kernels/simt/module_memory.h"
 #include "kernels/simt/program.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 constexpr LaunchLimits kLimits{.launch_threads = std::int64_t{1} << 28,
@@ -168,4 +168,4 @@ const assay_kernel* Describe(const ProgramText& text) {
   return &kernel;
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

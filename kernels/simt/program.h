@@ -4,7 +4,7 @@
 
 #include "kernels/simt/accesses.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 // Follows the accesses of the kernel while a launch runs. Null between launches: what the library
 // does there is not the kernel's.
@@ -13,6 +13,6 @@ extern Accesses* followed;
 // Whether an index outside an array of known size ended the launch. Each launch begins without.
 extern bool index_fault;
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_PROGRAM_H_

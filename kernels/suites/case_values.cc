@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-namespace assay::suites {
+namespace assay::inline kernels::suites {
 namespace {
 
 constexpr std::string_view kCaseKeys[] = {"op",
@@ -211,4 +211,4 @@ absl::StatusOr<DType> ReadDType(const Location& at, std::string_view word) {
   return at.Error(Unknown("type", word, names));
 }
 
-}  // namespace assay::suites
+}  // namespace assay::kernels::suites

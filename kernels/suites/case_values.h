@@ -10,7 +10,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/suites/toml_values.h"
 
-namespace assay::suites {
+namespace assay::inline kernels::suites {
 
 // The keys that cases of every operator have. The fields of the operator's problem are keys, too.
 std::span<const std::string_view> CaseKeys();
@@ -26,6 +26,6 @@ absl::Status SetCaseValue(std::string_view file, std::string_view key, const tom
 // Parses the name of a format.
 absl::StatusOr<DType> ReadDType(const Location& at, std::string_view word);
 
-}  // namespace assay::suites
+}  // namespace assay::kernels::suites
 
 #endif  // ASSAY_KERNELS_SUITES_CASE_VALUES_H_

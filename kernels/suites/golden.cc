@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::size_t kDigestLength = 32;
@@ -80,4 +80,4 @@ void ApplyGolden(const Golden& golden, Suite& suite) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

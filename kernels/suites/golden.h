@@ -12,7 +12,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/suites/suite.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Case -> probe -> digest in hexadecimal.
 using Golden = std::map<std::string, std::map<std::string, std::string>>;
@@ -33,6 +33,6 @@ absl::StatusOr<Golden> ReadGolden(const std::string& folder, std::string_view na
 // Gives each case of the suite its digests. Cases that fill a budget get theirs, too.
 void ApplyGolden(const Golden& golden, Suite& suite);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_SUITES_GOLDEN_H_

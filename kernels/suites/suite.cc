@@ -19,7 +19,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using suites::CaseKeys;
@@ -322,4 +322,4 @@ absl::StatusOr<std::string> ReadSuiteText(const std::string& folder, std::string
   return text.str();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/ops/case.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A kernel that a suite requires. If it is UNSUPPORTED, the run of the suite is not a pass.
 struct Requirement {
@@ -50,6 +50,6 @@ std::vector<std::string> ListSuiteNames(const std::string& folder);
 // Reads the text of folder/name.toml. If there is no such suite, NOT_FOUND suggests a similar name.
 absl::StatusOr<std::string> ReadSuiteText(const std::string& folder, std::string_view name);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_SUITES_SUITE_H_

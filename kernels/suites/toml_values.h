@@ -22,7 +22,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
 
-namespace assay::suites {
+namespace assay::inline kernels::suites {
 
 // The place of a node in its file: "kernel-lab.toml:12:7".
 class Location {
@@ -99,6 +99,6 @@ absl::Status Get(const Location& at, std::string_view key, const toml::node& nod
   }
 }
 
-}  // namespace assay::suites
+}  // namespace assay::kernels::suites
 
 #endif  // ASSAY_KERNELS_SUITES_TOML_VALUES_H_

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The value with so many significant digits at most. A NaN is "nan", whatever its sign.
 inline std::string Digits(double value, int digits) {
@@ -84,6 +84,6 @@ std::string Join(const Range& range, std::string_view separator) {
   return out;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_TEXT_CAT_H_

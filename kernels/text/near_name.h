@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The number of edits that turn `from` into `to`: insertions, deletions, substitutions, and swaps
 // of neighbours (optimal string alignment).
@@ -48,6 +48,6 @@ inline std::string_view NearestName(std::string_view word,
   return nearest;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_TEXT_NEAR_NAME_H_

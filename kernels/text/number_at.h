@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Word `n` of the text, from 0 on, as a number. Blanks and ends of lines part the words. Nothing if
 // the text has no such word, or it is no whole number.
@@ -29,6 +29,6 @@ inline std::optional<std::int64_t> NumberAt(std::string_view text, int n) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_TEXT_NUMBER_AT_H_

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Quotes a word, if it needs quotes, so that a POSIX shell reads back the same word.
 inline std::string ShellWord(std::string_view word) {
@@ -25,6 +25,6 @@ inline std::string ShellWord(std::string_view word) {
   return quoted + "'";
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_TEXT_SHELL_WORD_H_

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The bytes of the character that `utf8` begins with, if it is a control character (C0, DEL, C1), a
 // separator of lines, or one of direction (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to
@@ -49,6 +49,6 @@ inline std::string Visible(std::string_view utf8) {
   return shown;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_TEXT_VISIBLE_H_

@@ -14,7 +14,7 @@
 #include "kernels/validate/repeats.h"
 #include "kernels/validate/timing.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A first launch pays for what a library puts off (code generation, thread start).
@@ -332,4 +332,4 @@ void CaseRun::RunProbes() {
   if (!failed) outcome_.verdict = report.verdict;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

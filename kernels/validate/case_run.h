@@ -30,7 +30,7 @@
 #include "kernels/validate/runner.h"
 #include "kernels/validate/timing.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class CaseRun {
  public:
@@ -165,6 +165,6 @@ class CaseRun {
   bool flushed_ = false;        // what was compared is within its bound only if it may be
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_CASE_RUN_H_

@@ -13,7 +13,7 @@
 #include "kernels/validate/draws.h"
 #include "kernels/validate/timing.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class CaseRun::Draws final : public TimedLaunches {
  public:
@@ -200,4 +200,4 @@ void CaseRun::JudgeTimes() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

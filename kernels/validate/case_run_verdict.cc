@@ -14,7 +14,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/case_run.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 const RegeneratedInputs& CaseRun::Host() {
   if (!host_) host_.emplace(plan(), launcher_.seed());
@@ -277,4 +277,4 @@ bool CaseRun::MayFlush() const {
          });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -26,7 +26,7 @@
 #include "kernels/ops/common/load.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Where one tensor's bytes go: as they are, or each element as FP64.
@@ -529,4 +529,4 @@ absl::StatusOr<std::unique_ptr<TensorComparison>> TensorComparison::Begin(
   return std::unique_ptr<TensorComparison>(std::move(comparing));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

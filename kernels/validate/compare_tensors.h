@@ -18,7 +18,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/validate/runner.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // One comparison on its way through a device. One thread; takes the whole arena from
 // Begin to its end.
@@ -43,6 +43,6 @@ class TensorComparison {
   virtual absl::StatusOr<CaseOutcome> Finish() = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_COMPARE_TENSORS_H_

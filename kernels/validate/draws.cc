@@ -4,7 +4,7 @@
 
 #include "kernels/bench/sampler.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::uint64_t kLargestSeed = (std::uint64_t{1} << 52) - 1;  // exact in JSON's numbers
@@ -103,4 +103,4 @@ std::optional<double> DrawRotation::SlowOnUnseen() const {
   return Quantile(unseen_, 0.5) / median;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -27,7 +27,7 @@
 
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::size_t kDraws = 3;  // known ones
 
@@ -96,6 +96,6 @@ class DrawRotation {
   std::vector<double> others_;  // seconds of all launches on known draws, but for the first ones
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_DRAWS_H_

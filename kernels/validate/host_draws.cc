@@ -8,7 +8,7 @@
 
 #include "kernels/numerics/generate.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr int kBlocks = 64;           // of Philox, in a piece
@@ -202,4 +202,4 @@ void DrawOnHost(const Operand& o, std::uint64_t seed, std::uint32_t tensor, std:
   (fused ? DrawFused : DrawPlain)(generator, begin, count, out);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,12 +11,12 @@
 
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Writes elements [begin, begin + count) of the operand that is filled as number `tensor`.
 void DrawOnHost(const Operand& operand, std::uint64_t seed, std::uint32_t tensor,
                 std::int64_t begin, std::int64_t count, double* out);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_HOST_DRAWS_H_

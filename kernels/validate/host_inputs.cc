@@ -7,7 +7,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/validate/host_draws.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kWord = 64;  // elements
@@ -74,4 +74,4 @@ void RegeneratedInputs::Read(int operand, std::int64_t begin, std::int64_t count
   std::copy_n(kept.values.get() + begin, count, out);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

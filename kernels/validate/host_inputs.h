@@ -8,7 +8,7 @@
 
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Regenerates operand values from pattern, seed and index by the scalar
 // specification (kernels/numerics/generate.h); shares no code with a device's
@@ -39,6 +39,6 @@ class RegeneratedInputs final : public HostInputs {
   mutable std::vector<Kept> kept_;  // an entry an operand
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_HOST_INPUTS_H_

@@ -12,7 +12,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan_ = &plan;
@@ -298,4 +298,4 @@ End Launcher::RestoreInputs() {
       {Reason::kFault, "the inputs have other digests than before, and then the same again"}};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -26,7 +26,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/replay.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What a launch on the second poison tells of the one on the first.
 struct OtherPoison {
@@ -131,6 +131,6 @@ class Launcher {
   std::set<std::string> changed_inputs_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_LAUNCHER_H_

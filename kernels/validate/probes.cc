@@ -15,7 +15,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 std::string Hex128(const std::uint64_t (&words)[2]) {
@@ -437,4 +437,4 @@ ProbeReport CheckProbes(const ProbeSubject& subject, Device& device, PhaseObserv
   return Prober(subject, device, observer).Run();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -20,7 +20,7 @@
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Elements of a probe's output recomputed on the host.
 inline constexpr std::int64_t kProbeRecheckSamples = 128;
@@ -47,6 +47,6 @@ struct ProbeReport {
 // what is kept: what the case had there is gone afterwards.
 ProbeReport CheckProbes(const ProbeSubject& subject, Device& device, PhaseObserver& observer);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_PROBES_H_

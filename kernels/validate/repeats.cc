@@ -10,7 +10,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // [elements] read from the device at once
@@ -130,4 +130,4 @@ absl::StatusOr<Repeated> LaunchRepeatedly(Launcher& launcher, Device& device, co
   return repeated;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/validate/launcher.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // How an output differs from that of the first launch.
 struct Deviation {
@@ -48,6 +48,6 @@ struct Repeated {
 absl::StatusOr<Repeated> LaunchRepeatedly(Launcher& launcher, Device& device, const Plan& plan,
                                           int repeats);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_REPEATS_H_

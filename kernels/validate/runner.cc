@@ -7,7 +7,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/case_run.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A case among others.
@@ -185,4 +185,4 @@ std::vector<LedOutcome> CaseRunner::RunLeading(std::span<const Case> cases,
   return alone;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

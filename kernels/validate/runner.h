@@ -20,7 +20,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What came of a case beside others: the outcome where there is one to rely on, else what speaks
 // against it, if anything does.
@@ -59,6 +59,6 @@ class CaseRunner {
   ConditionsProbe* conditions_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_RUNNER_H_

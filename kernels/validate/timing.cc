@@ -10,7 +10,7 @@
 #include "kernels/runtime/replay.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A case of less than both takes some microseconds at most.
@@ -249,4 +249,4 @@ std::string DescribeTiming(const BenchStats& stats) {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -20,7 +20,7 @@
 #include "kernels/bench/sampler.h"
 #include "kernels/validate/launcher.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct BenchTiming {
   LaunchTimes times;
@@ -62,6 +62,6 @@ double WaitingRatio(const BenchStats& stats);
 // the fastest tenth of its launches, or without the time that threads waited for others.
 std::optional<double> UndisturbedEfficiency(const BenchStats& stats);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_VALIDATE_TIMING_H_

@@ -9,7 +9,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct AttentionBound {
   double u = 0;
@@ -34,6 +34,6 @@ struct AttentionBound {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_BOUND_H_

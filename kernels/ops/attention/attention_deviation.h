@@ -35,7 +35,7 @@
 #include "kernels/numerics/deviation.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Queries of a block whose direction is made.
 inline constexpr int kDirectedQueries = 12;
@@ -91,6 +91,6 @@ struct AttentionDeviation {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_

@@ -8,7 +8,7 @@
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/diagnostics.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 std::optional<Reading> MaskedRows(const Signs& s) {
@@ -100,4 +100,4 @@ const Diagnostics& AttentionDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -13,7 +13,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Roundoffs of one exponential, reciprocal, product and quotient, the first two to 2 ulp.
 inline constexpr double kSoftmaxRoundings = 10;
@@ -71,6 +71,6 @@ ASSAY_HOST_DEVICE inline FirstRowElement JudgeFirstRow(const FirstRowRule& rule,
   return least <= actual && actual <= most ? FirstRowElement::kHolds : FirstRowElement::kBroken;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_FIRST_ROW_H_

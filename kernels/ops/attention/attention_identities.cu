@@ -6,7 +6,7 @@
 #include "kernels/ops/common/rows_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_GLOBAL void ClearFindings(FirstRowFindings* f) { *f = {0, 0}; }
@@ -53,4 +53,4 @@ ErrorCode LaunchFirstRowCheck(const FirstRowCheck& c, Stream stream) {
                 0, stream, c);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -5,7 +5,7 @@
 #include "kernels/ops/attention/attention_first_row.h"
 #include "kernels/ops/attention/attention_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Over all heads; device memory.
 struct FirstRowFindings {
@@ -24,6 +24,6 @@ struct FirstRowCheck {
 // Enqueues two launches.
 ErrorCode LaunchFirstRowCheck(const FirstRowCheck& check, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_IDENTITIES_GPU_H_

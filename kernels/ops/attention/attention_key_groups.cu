@@ -5,7 +5,7 @@
 #include "kernels/ops/attention/attention_tiles_gpu.h"
 #include "kernels/ops/common/rows_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using namespace attention;
@@ -39,4 +39,4 @@ ErrorCode LaunchAttentionKeyGroups(const AttentionKeyGroupsReference& a, Stream 
                 0, stream, a);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

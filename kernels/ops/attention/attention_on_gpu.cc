@@ -15,7 +15,7 @@
 #include "kernels/ops/gpu_op.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 gpu::AttentionOperands OperandsOf(const AttentionProblem& p, DType input,
@@ -143,4 +143,4 @@ const GpuOp& AttentionOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -17,7 +17,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Infinite values beside a weight of 0 (a key that causality or the mask hides, an
@@ -261,4 +261,4 @@ const Op& AttentionOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -19,7 +19,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr double kLargestValue = 8;  // V holds 1 to 8: no mean of 16 of them is 0
@@ -401,4 +401,4 @@ absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& 
   return std::vector<Identity>{identity};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

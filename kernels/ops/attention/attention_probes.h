@@ -20,7 +20,7 @@
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The significand probe: each query's weight is 1 for one key and 0 for all others, and V uses
 // every bit of its significands. The output is a row of V, bit by bit.
@@ -78,6 +78,6 @@ inline std::int64_t KvHeadOf(const AttentionProblem& p, std::int64_t head) {
   return head / (p.heads / p.KvHeads());
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_PROBES_H_

@@ -8,7 +8,7 @@
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/planning.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // What an FP64 score may lose to rounding, relative to |q|·|k|: far above the sums of any dim.
@@ -177,4 +177,4 @@ void AttentionReferenceAt(const Case& c, const Plan& plan, const HostInputs& inp
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

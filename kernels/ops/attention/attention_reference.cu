@@ -25,7 +25,7 @@
 #include "kernels/ops/common/element_gpu.h"
 #include "kernels/ops/common/rows_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using namespace attention;
@@ -306,4 +306,4 @@ ErrorCode LaunchAttentionReference(const AttentionReference& a, Stream stream) {
 
 double LargestScore(unsigned long long largest) { return std::bit_cast<double>(~largest); }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

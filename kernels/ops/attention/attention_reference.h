@@ -38,7 +38,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Keys a query sees before the mask: [0, result).
 inline std::int64_t VisibleKeys(const AttentionProblem& p, std::int64_t query) {
@@ -76,6 +76,6 @@ double AttentionProvenFactor(const AttentionProblem& problem, DType input,
 void AttentionReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                           std::span<const std::int64_t> indices, double* value, double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_H_

@@ -20,7 +20,7 @@
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The direction of all queries costs a third product. Up to so many outputs it is made of all
@@ -313,4 +313,4 @@ double AttentionReferenceCpu(const Case& c, const Plan& plan, std::span<const Te
   return Runner(c, plan, inputs, value, allowance, spread).Run();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Where σ and D go, laid out as value. D of most queries is 0: it is made of some of each head.
 struct AttentionSpread {
@@ -24,6 +24,6 @@ struct AttentionSpread {
 double AttentionReferenceCpu(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
                              double* value, double* allowance, const AttentionSpread& spread = {});
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_CPU_H_

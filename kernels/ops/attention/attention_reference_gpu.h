@@ -11,7 +11,7 @@
 #include "kernels/ops/attention/attention_deviation.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Dense operands in device memory: q [batch, heads, queries, dim], k and v [batch,
 // kv_heads, keys, dim], mask int8 [queries, keys] or nullptr.
@@ -67,6 +67,6 @@ struct AttentionKeyGroupsReference {
 // Enqueues one launch.
 ErrorCode LaunchAttentionKeyGroups(const AttentionKeyGroupsReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_GPU_H_

@@ -17,7 +17,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu::attention {
+namespace assay::inline kernels::gpu::attention {
 
 // Adds exp(s − m) to the sum under the largest score so far, which `s` may be above.
 ASSAY_DEVICE void AddExponential(double s, Row& row) {
@@ -168,6 +168,6 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) SumKeySquares(AttentionReference a) 
   }
 }
 
-}  // namespace assay::gpu::attention
+}  // namespace assay::kernels::gpu::attention
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_SPREAD_GPU_H_

@@ -10,7 +10,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Whether query sees key, as a faulty kernel has it.
@@ -204,4 +204,4 @@ std::vector<Suspect> AttentionSuspects(const Scene& scene) {
   return suspects.Take();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

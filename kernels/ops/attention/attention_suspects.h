@@ -6,13 +6,13 @@
 
 #include "kernels/ops/suspect.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Faults of attention: masks, heads, scales, tiles of keys.
 std::vector<Suspect> AttentionSuspects(const Scene& scene);
 // Faults of its online softmax, part of AttentionSuspects.
 std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_SUSPECTS_H_

@@ -10,7 +10,7 @@
 #include "kernels/ops/attention/attention_reference_gpu.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu::attention {
+namespace assay::inline kernels::gpu::attention {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kQueries = 64;  // of a block
@@ -153,6 +153,6 @@ struct Outputs {
   double row_error[kEach];  // R
 };
 
-}  // namespace assay::gpu::attention
+}  // namespace assay::kernels::gpu::attention
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_TILES_GPU_H_

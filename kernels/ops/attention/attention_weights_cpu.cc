@@ -12,7 +12,7 @@
 #include "kernels/ops/common/exp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -214,11 +214,11 @@ void Deviate(const AttentionDeviation& model, const AttentionDeviation::Factors&
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(AddSquares);
 HWY_EXPORT(Deviate);
@@ -245,5 +245,5 @@ void DeviationsOf(const AttentionDeviation& model, const AttentionDeviation::Fac
   HWY_DYNAMIC_DISPATCH(Deviate)(model, factors, share, r, columns, n, deviation);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

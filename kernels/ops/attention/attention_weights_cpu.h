@@ -11,7 +11,7 @@
 #include "kernels/ops/attention/attention_bound.h"
 #include "kernels/ops/attention/attention_deviation.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Queries of a block at most: many amortise the packing of K and V, few keep P and
 // W in cache. Whole vectors.
@@ -65,6 +65,6 @@ void DeviationsOf(const AttentionDeviation& model, const AttentionDeviation::Fac
                   double share, const double* r, const double* columns, std::int64_t n,
                   float* deviation);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_WEIGHTS_CPU_H_

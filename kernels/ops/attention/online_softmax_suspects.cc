@@ -14,7 +14,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -323,4 +323,4 @@ std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene) {
   return suspects;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

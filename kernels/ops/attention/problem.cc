@@ -5,7 +5,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<AttentionProblem> kFields[] = {
@@ -76,4 +76,4 @@ std::string AttentionProblem::Describe() const {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

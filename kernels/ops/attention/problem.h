@@ -13,7 +13,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct AttentionProblem {
   std::int64_t batch = 1;
@@ -45,6 +45,6 @@ struct AttentionProblem {
   bool masked() const { return mask_density > 0.0; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ATTENTION_PROBLEM_H_

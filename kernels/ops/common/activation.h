@@ -8,7 +8,7 @@
 
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
@@ -37,6 +37,6 @@ ASSAY_HOST_DEVICE inline double Activate(Activation activation, double x) {
   return x;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ACTIVATION_H_

@@ -8,7 +8,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The arithmetic a kernel for inputs of a format is held to.
 struct Arithmetic {
@@ -33,6 +33,6 @@ struct ProductBound {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ARITHMETIC_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Where k·u reaches 1/2 the proven bound of an fp32 sum is as large as its terms.
@@ -37,4 +37,4 @@ void CheckFactor(const Case& c, std::string_view field, std::initializer_list<do
                                             " with the other scales, which fp32 cannot hold")});
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -9,7 +9,7 @@
 
 #include "kernels/ops/case.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // int8 products are at most 2^14; their sum must fit the 31 bits of an int32.
 inline constexpr std::int64_t kMaxInt8Terms =
@@ -26,6 +26,6 @@ void CheckTerms(const Case& c, std::string_view field, std::int64_t terms,
 void CheckFactor(const Case& c, std::string_view field, std::initializer_list<double> factors,
                  std::vector<FieldError>& errors);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_CHECKING_H_

@@ -14,7 +14,7 @@
 #include "kernels/numerics/deviation.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -114,7 +114,7 @@ HWY_INLINE void StoreFloats(DeviationVec v, std::int64_t n, float* row, std::int
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -4,7 +4,7 @@
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::Status Launched(std::string_view op, gpu::ErrorCode code) {
   return gpu::StatusOf(code, Cat("the reference of ", op, " did not launch"));
@@ -25,4 +25,4 @@ TensorView BufferView(const double* data, const Extents& like) {
   return {const_cast<double*>(data), DType::kF64, Extents::Dense(like.batch, like.rows, like.cols)};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // OK, or that the reference of this operator did not launch.
 absl::Status Launched(std::string_view op, gpu::ErrorCode code);
@@ -32,6 +32,6 @@ absl::StatusOr<std::vector<double>> ReadDoubles(Device& device, const TensorView
 // A view of a buffer of a reference, for an output of these extents.
 TensorView BufferView(const double* data, const Extents& like);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_DEVICE_WORDS_H_

@@ -8,7 +8,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::string UnexpectedKinds(const CompareResult& compare) {
   if (compare.unexpected_nan > 0 && compare.unexpected_inf > 0) return "NaN and Inf";
@@ -70,4 +70,4 @@ std::optional<Reading> SumOverflows(const Signs& signs) {
 
 double ExpLimit() { return std::log(Info(DType::kF16).max_finite); }
 
-}  // namespace assay
+}  // namespace assay::kernels

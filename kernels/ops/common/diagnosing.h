@@ -8,7 +8,7 @@
 
 #include "kernels/ops/diagnostics.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "NaN", "Inf" or "NaN and Inf": what the output holds and should not.
 std::string UnexpectedKinds(const CompareResult& compare);
@@ -32,6 +32,6 @@ std::optional<Reading> SumOverflows(const Signs& signs);
 // log of the largest fp16: exp of no smaller number overflows in any format.
 double ExpLimit();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_DIAGNOSING_H_

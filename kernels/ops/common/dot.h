@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DotSums {
   double sum = 0;       // Σ a·b
@@ -38,6 +38,6 @@ inline DotSums Dot(const double* a, const double* b, std::int64_t n) {
           (low.absolute[0] + low.absolute[1]) + (high.absolute[0] + high.absolute[1])};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_DOT_H_

@@ -6,7 +6,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Element `i` of storage of format `t`, exactly.
 struct AnyElement {
@@ -49,6 +49,6 @@ ErrorCode ForElement(DType t, const Body& body) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ELEMENT_GPU_H_

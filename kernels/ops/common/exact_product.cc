@@ -10,7 +10,7 @@
 #include "kernels/ops/common/exact_product.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -166,11 +166,11 @@ void ExactTarget(const PanelSource& a, const PanelSource& b, std::int64_t k, dou
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(ExactTarget);
 
@@ -182,5 +182,5 @@ void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k, do
   HWY_DYNAMIC_DISPATCH(ExactTarget)(a, b, k, largest, tile, value, ld);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

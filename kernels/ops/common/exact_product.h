@@ -16,7 +16,7 @@
 
 #include "kernels/ops/common/packed_product.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Largest magnitude of an element, which must be a whole number.
 inline constexpr double kExactElement = 128;
@@ -32,6 +32,6 @@ inline constexpr double kDoubleElements = 0;
 void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,
                   const ProductTile& tile, double* value, std::int64_t ld);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_EXACT_PRODUCT_H_

@@ -11,7 +11,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // exp(x) for x <= 0: 1 ulp by Highway's measurements, and the references' tests
@@ -24,7 +24,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> ExpOf(D d, hwy::HWY_NAMESPACE::Vec<D> x) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -12,7 +12,7 @@
 #include "kernels/runtime/cpu/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -151,11 +151,11 @@ void ToFloats(DType dtype, const void* base, std::int64_t begin, std::int64_t co
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(ToDoubles);
 HWY_EXPORT(ToFloats);
@@ -200,5 +200,5 @@ void LoadFloats(DType dtype, const void* base, std::int64_t begin, std::int64_t 
   HWY_DYNAMIC_DISPATCH(ToFloats)(dtype, base, begin, count, dst);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

@@ -6,7 +6,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // dst[i] = element begin + i of packed storage, i < count; exact. SIMD for fp64,
 // fp32, tf32, fp16, bf16 and int8, a table for the 8- and 4-bit floats.
@@ -20,6 +20,6 @@ void LoadFloats(DType dtype, const void* base, std::int64_t begin, std::int64_t 
 // for the others.
 const double* ValuesOfCodes(DType dtype);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_LOAD_H_

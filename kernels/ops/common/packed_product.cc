@@ -10,7 +10,7 @@
 #include "kernels/ops/common/packed_product.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -191,11 +191,11 @@ void Direct(const double* a, const double* w, std::int64_t lda, std::int64_t row
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Packed);
 HWY_EXPORT(Direct);
@@ -211,5 +211,5 @@ void DirectProduct(const double* a, const double* w, std::int64_t lda, std::int6
   HWY_DYNAMIC_DISPATCH(Direct)(a, w, lda, rows, b, cols, k, value, absolute, ld);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

@@ -18,7 +18,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A matrix [row, k] that can be packed. Rows are A's rows and B's columns.
 class PanelSource {
@@ -77,6 +77,6 @@ void DirectProduct(const double* a, const double* w, std::int64_t lda, std::int6
                    const PanelSource& b, std::int64_t cols, std::int64_t k, double* value,
                    double* absolute, std::int64_t ld);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_PACKED_PRODUCT_H_

@@ -6,7 +6,7 @@
 #include "kernels/ops/refusal.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 Arithmetic ArithmeticOf(DType input) {
   if (Info(input).is_integer) return {};
@@ -82,4 +82,4 @@ double BytesMoved(const Plan& plan) {
   return bytes;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

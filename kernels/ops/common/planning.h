@@ -12,7 +12,7 @@
 #include "kernels/ops/common/arithmetic.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Scalars (alpha, scale, eps) as a kernel gets them: fp32 but for fp64 inputs.
 inline double KernelScalar(DType input, double value) {
@@ -47,6 +47,6 @@ void HoldOverflowTo(std::int64_t k, const Accumulator& accumulator, Plan& plan);
 // Σ storage of the logical elements of inputs and output [bytes].
 double BytesMoved(const Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_PLANNING_H_

@@ -9,7 +9,7 @@
 #include "kernels/ops/common/exact_product.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Products of two elements that are both kept, for sums of `products` of k on average.
@@ -197,4 +197,4 @@ double NearPowerOfTwo(double x, int most) {
   return std::copysign(std::exp2(std::clamp(exponent, -1.0 * most, 1.0 * most)), x);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

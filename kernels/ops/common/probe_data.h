@@ -14,7 +14,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Every probe's, whatever the case's: a probe has one result for each problem and format.
 inline constexpr std::uint64_t kProbeSeed = 0x61737361795f7072;
@@ -104,6 +104,6 @@ double LargestElement(const Case& c, const Plan& plan);
 // ±2^e nearest to x in exponent, |e| <= most; 0 stays.
 double NearPowerOfTwo(double x, int most);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_

@@ -19,7 +19,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kProductTile = 64;      // rows of A and of B
 inline constexpr int kProductDepth = 16;     // terms in shared memory
@@ -240,6 +240,6 @@ ASSAY_DEVICE void FourthPowerRoots(const Source& s, std::int64_t row0, std::int6
   SyncBlock();
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_PRODUCT_GPU_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/ops/common/planning.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Data that vary less than so beside their magnitude repeat one rounding error: the model, which
@@ -131,4 +131,4 @@ void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t 
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -19,7 +19,7 @@
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A stored matrix [row, k]: element (r, k) is element origin + r·row_stride + k·k_stride of `base`.
 // One of the strides is 1.
@@ -74,6 +74,6 @@ void FinishTile(const ProductBound& bound, std::int64_t rows, std::int64_t cols,
 void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,
                      std::int64_t k, double* sums);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_PRODUCT_RESIDUALS_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/numerics/bound.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Deviation of a whole sum's error in n·u·s, squared, if all addends are one; see the header.
@@ -67,4 +67,4 @@ void SetRowDepth(std::int64_t n, double distinct, Plan& plan) {
   plan.proven_factor = std::max(plan.proven_factor, static_cast<double>(n) / plan.sum_depth);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -30,7 +30,7 @@
 #include "kernels/numerics/pattern.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // h of a sum of n >= 1 addends, D >= 1 of them distinct.
 double RowDepth(std::int64_t n, double distinct);
@@ -50,6 +50,6 @@ double DistinctAddends(const Pattern& pattern, DType dtype, Addends addends, std
 // Sets the plan's sum_depth, and proven_factor to at least n/h. After ApplyPatterns.
 void SetRowDepth(std::int64_t n, double distinct, Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ROW_DEPTH_H_

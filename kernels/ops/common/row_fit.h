@@ -16,7 +16,7 @@
 #include "kernels/numerics/deviation.h"
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Sums over the elements of a row whose σ² is above 0.
 struct RowFit {
@@ -63,6 +63,6 @@ struct RowDeviations {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ROW_FIT_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A smaller spread beside the mean leaves few distinct values, and sums that cancel.
@@ -63,4 +63,4 @@ RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int6
   return RowsOf(buffers).OfRow(row, cols);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

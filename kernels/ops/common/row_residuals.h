@@ -8,7 +8,7 @@
 #include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Roundings to Case::intermediate_dtype that a kernel may make on the way from an input to its
 // output.
@@ -26,6 +26,6 @@ RowDeviations RowsOf(const ReferenceBuffers& buffers);
 // Where the deviations of a row of `cols` elements stand. No deviation: nobody asks for them.
 RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ROW_RESIDUALS_H_

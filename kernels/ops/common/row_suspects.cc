@@ -7,7 +7,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The share of a row's errors that a simulation may leave, for the kernel rounds otherwise.
@@ -64,4 +64,4 @@ Suspect Simulated(const Scene& scene, Simulate simulate, std::string reads_as,
   return {std::move(reads_as), std::move(next_step), std::move(test)};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

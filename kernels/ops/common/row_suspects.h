@@ -8,7 +8,7 @@
 
 #include "kernels/ops/suspect.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What a faulty kernel makes of a row at one of its columns.
 using Simulate = std::function<double(const std::vector<double>& row, std::size_t at)>;
@@ -17,6 +17,6 @@ using Simulate = std::function<double(const std::vector<double>& row, std::size_
 Suspect Simulated(const Scene& scene, Simulate simulate, std::string reads_as,
                   std::string next_step);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ROW_SUSPECTS_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kRowThreads = 256;
 
@@ -15,6 +15,6 @@ inline Extent RowGrid(std::int64_t count) {
   return Extent{static_cast<unsigned>(count < kMostBlocks ? count : kMostBlocks), 1, 1};
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_ROWS_GPU_H_

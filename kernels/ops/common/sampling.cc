@@ -6,7 +6,7 @@
 
 #include "kernels/numerics/digest.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Any good mixer does, samples need no compatible bits.
@@ -72,4 +72,4 @@ std::vector<std::int64_t> SpreadRows(std::int64_t rows, std::int64_t cols, std::
   return indices;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // At least min(n, at_least) indices of [0, n), sorted, in aligned runs of `run`,
 // the first and the last run among them, the others one to a stratum by `seed`.
@@ -29,6 +29,6 @@ std::vector<std::int64_t> SpreadRows(std::int64_t rows, std::int64_t cols, std::
 // 0, 1, … n − 1.
 std::vector<std::int64_t> AllIndices(std::int64_t n);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SAMPLING_H_

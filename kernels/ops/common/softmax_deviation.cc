@@ -15,7 +15,7 @@
 
 #ifndef ASSAY_SOFTMAX_DEVIATION_ROW
 #define ASSAY_SOFTMAX_DEVIATION_ROW
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A smaller variance of x leaves a row without a direction.
@@ -29,11 +29,11 @@ struct SoftmaxTotals {
 };
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -111,11 +111,11 @@ void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRI
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Row);
 
@@ -142,5 +142,5 @@ void SoftmaxDeviationsOfRows(const SoftmaxDeviation& model, std::int64_t n, std:
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

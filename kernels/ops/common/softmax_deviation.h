@@ -31,7 +31,7 @@
 #include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/common/softmax_sums.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct SoftmaxDeviation {
   double n = 0;             // a row's length
@@ -100,6 +100,6 @@ void SoftmaxDeviationsOfRows(const SoftmaxDeviation& model, std::int64_t n, std:
                              const double* x, const double* r, std::int64_t stride,
                              const RowDeviations* to, const double* logit_variance = nullptr);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SOFTMAX_DEVIATION_H_

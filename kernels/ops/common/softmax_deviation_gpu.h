@@ -8,7 +8,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Writes σ_β, and 0 for σ_α, from each thread's sums and from what all threads know: m,
 // Σ LostAddend(r, u) and `seen`. All threads of the block take part.
@@ -25,6 +25,6 @@ ASSAY_DEVICE void FinishSoftmaxDeviations(const SoftmaxDeviation& model, double 
   *to.gain = static_cast<float>(sums.Gain(model, max, lost, seen));
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SOFTMAX_DEVIATION_GPU_H_

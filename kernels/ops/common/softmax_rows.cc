@@ -10,7 +10,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A relation that is broken, the first in the order of the output.
@@ -75,4 +75,4 @@ std::vector<Identity> CheckRowsOfSoftmax(const TensorView& output, const OutputR
   return {range, sums};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "range" and "row-sums" over all rows without a NaN in the reference. sum_bound(row) is
 // how far the row's sum may be from 1 (softmax_sums.h); called from several threads. View
@@ -23,6 +23,6 @@ std::vector<Identity> CheckRowsOfSoftmax(const TensorView& output, const OutputR
 std::string RowSumMessage(std::int64_t row, double sum, double bound);
 std::string RangeMessage(std::int64_t row, std::int64_t col, double y);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SOFTMAX_ROWS_H_

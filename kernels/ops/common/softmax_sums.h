@@ -26,7 +26,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/ops/common/arithmetic.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What an exponential may lose to flushing, in smallest normal numbers.
 inline constexpr double kFlushedExp = 2.0;
@@ -66,6 +66,6 @@ ASSAY_HOST_DEVICE inline double SoftmaxSumBound(const Arithmetic& arithmetic,
              (arithmetic.u * (8 + length + 2 * spread) + length * arithmetic.min_normal);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SOFTMAX_SUMS_H_

@@ -5,7 +5,7 @@
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // to[i·width + w] = lines[w·chunk + i], kStep rows at a time.
@@ -106,4 +106,4 @@ void StridedSource::PackFloats(std::int64_t r0, std::int64_t rows, std::int64_t 
   PackStored(Stored{dtype_, base_, origin_, row_stride_, k_stride_}, r0, rows, k0, kc, width, dst);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -15,7 +15,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -123,11 +123,11 @@ void SquaresAcross(const double* HWY_RESTRICT x, double weight, std::int64_t n,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Finish);
 HWY_EXPORT(SquaresAcross);
@@ -204,5 +204,5 @@ void FinishTile(const ProductBound& bound, std::int64_t rows, std::int64_t cols,
   HWY_DYNAMIC_DISPATCH(Finish)(bound, rows, cols, ld, r, absolute, to);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

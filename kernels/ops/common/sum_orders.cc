@@ -9,7 +9,7 @@
 #include "kernels/ops/common/sum_orders.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -122,11 +122,11 @@ void Sum(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Sum);
 
@@ -135,5 +135,5 @@ void SumInOrders(const float* addends, std::int64_t stride, std::int64_t n, std:
   HWY_DYNAMIC_DISPATCH(Sum)(addends, stride, n, count, results);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

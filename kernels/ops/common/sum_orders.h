@@ -12,7 +12,7 @@
 
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 inline constexpr std::int64_t kOrderLanes = 32, kOrderBlock = 128;
 
@@ -61,6 +61,6 @@ inline constexpr std::int64_t kRowsTogether = 4;
 void SumInOrders(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t count,
                  OrderedSums* results);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SUM_ORDERS_H_

@@ -13,7 +13,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kOrderChunk = 1024;              // whole blocks of the order `blocks`
 inline constexpr int kOrderShared = 2 * kOrderChunk;  // floats of shared memory
@@ -79,6 +79,6 @@ ASSAY_DEVICE OrderedSums SumInOrders(std::int64_t n, const Addend& addend, Share
   return sums;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_SUM_ORDERS_GPU_H_

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 
 class VectorCache {
  public:
@@ -52,6 +52,6 @@ class VectorCache {
   std::vector<double> data_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_VECTOR_CACHE_H_

@@ -5,7 +5,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 void ViewInputs::Read(int operand, std::int64_t begin, std::int64_t count, double* out) const {
   const TensorView& view = views_[static_cast<std::size_t>(operand)];
@@ -22,4 +22,4 @@ void ViewInputs::Read(int operand, std::int64_t begin, std::int64_t count, doubl
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

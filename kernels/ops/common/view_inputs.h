@@ -8,7 +8,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The views must outlive it.
 class ViewInputs : public HostInputs {
@@ -20,6 +20,6 @@ class ViewInputs : public HostInputs {
   std::span<const TensorView> views_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_VIEW_INPUTS_H_

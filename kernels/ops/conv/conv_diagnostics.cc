@@ -7,7 +7,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The taps of the filters: left out, or in the other order.
@@ -101,4 +101,4 @@ const Diagnostics& ConvDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -9,7 +9,7 @@
 #include "kernels/ops/gpu_op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 gpu::ConvReference ConvOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
@@ -50,4 +50,4 @@ const GpuOp& ConvOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

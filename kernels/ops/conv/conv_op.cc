@@ -14,7 +14,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // [lead, channels, spatial…] or [lead, spatial…, channels].
@@ -223,4 +223,4 @@ const Op& ConvOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

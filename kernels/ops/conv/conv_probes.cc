@@ -9,7 +9,7 @@
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/conv/conv_reference.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 namespace {
 
@@ -65,4 +65,4 @@ void SetConvSignificands(const Case& c, Plan& plan) {
   plan.inputs[of_x ? 1 : 0].pattern = of_x ? UnitRows(data.unit) : UnitPixels(ConvLattice(s));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -9,7 +9,7 @@
 
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // `plan` says what the kernel declares.
 std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan);
@@ -17,6 +17,6 @@ std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan);
 // What the operands of a significand probe hold.
 void SetConvSignificands(const Case& c, Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_

@@ -8,7 +8,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/vector_cache.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Where an output element lies.
@@ -164,4 +164,4 @@ SampledProducts ConvProducts(const ConvProblem& problem, DType input, const Host
   return products;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

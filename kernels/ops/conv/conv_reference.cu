@@ -14,7 +14,7 @@
 #include "kernels/ops/common/rows_gpu.h"
 #include "kernels/ops/conv/conv_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // Rows are output positions of one image and group; terms are in the order of a filter's
@@ -157,4 +157,4 @@ ErrorCode LaunchConvReference(const ConvReference& c, Stream stream) {
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

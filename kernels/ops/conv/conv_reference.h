@@ -14,7 +14,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 ConvShape MakeConvShape(const ConvProblem& problem);
 
@@ -28,6 +28,6 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subno
 SampledProducts ConvProducts(const ConvProblem& problem, DType input, const HostInputs& inputs,
                              std::span<const std::int64_t> indices);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CONV_CONV_REFERENCE_H_

@@ -19,7 +19,7 @@
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Elements as doubles, quickly for the formats that convolutions have: a type stands
@@ -286,4 +286,4 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
   });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

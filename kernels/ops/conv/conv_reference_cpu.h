@@ -10,7 +10,7 @@
 #include "kernels/ops/conv/problem.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Views in plan order, in this process's memory. value and allowance have the
 // output's logical order; allowance nullptr: both inputs hold whole numbers of a
@@ -21,6 +21,6 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
                       double largest = kExactElement, const Accumulator& accumulator = {},
                       float* deviation = nullptr, DType output = DType::kF32);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CONV_CONV_REFERENCE_CPU_H_

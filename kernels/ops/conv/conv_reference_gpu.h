@@ -11,7 +11,7 @@
 #include "kernels/ops/conv/conv_shape.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Largest count of terms behind an element that the kernel's index arithmetic takes.
 inline constexpr std::int64_t kMostConvTerms = (std::int64_t{1} << 31) - 64;
@@ -33,6 +33,6 @@ struct ConvReference {
 // Enqueues one launch. shape.terms() <= kMostConvTerms.
 ErrorCode LaunchConvReference(const ConvReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_CONV_CONV_REFERENCE_GPU_H_

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // A convolution of 1 to 3 dimensions as one of 3, leading extents 1.
 struct ConvShape {
@@ -22,6 +22,6 @@ struct ConvShape {
   constexpr std::int64_t terms() const { return group_channels() * taps(); }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CONV_CONV_SHAPE_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<ConvProblem> kFields[] = {
@@ -112,4 +112,4 @@ std::string ConvProblem::Describe() const {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct ConvProblem {
   std::int64_t batch = 1;
@@ -49,6 +49,6 @@ struct ConvProblem {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CONV_PROBLEM_H_

@@ -3,7 +3,7 @@
 #include "kernels/ops/copy/copy_reference_gpu.h"
 #include "kernels/ops/gpu_op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Copy final : public GpuOp {
@@ -23,4 +23,4 @@ const GpuOp& CopyOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class CopyDiagnostics final : public Diagnostics {
@@ -69,4 +69,4 @@ const Op& CopyOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

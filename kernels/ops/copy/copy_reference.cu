@@ -3,7 +3,7 @@
 #include "kernels/ops/common/rows_gpu.h"
 #include "kernels/ops/copy/copy_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 template <class Element>
@@ -25,4 +25,4 @@ ErrorCode LaunchCopyReference(const CopyReference& c, Stream stream) {
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -8,7 +8,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct CopyReference {
@@ -21,6 +21,6 @@ struct CopyReference {
 // Enqueues one launch.
 ErrorCode LaunchCopyReference(const CopyReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COPY_COPY_REFERENCE_GPU_H_

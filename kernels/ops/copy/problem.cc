@@ -2,7 +2,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<CopyProblem> kFields[] = {{"count", &CopyProblem::count}};
@@ -19,4 +19,4 @@ std::vector<FieldError> CopyProblem::Check() const {
 
 std::string CopyProblem::Describe() const { return Cat(count); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct CopyProblem {
   std::int64_t count = 0;
@@ -15,6 +15,6 @@ struct CopyProblem {
   std::string Describe() const;  // "1048576"
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_COPY_PROBLEM_H_

@@ -13,7 +13,7 @@
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // NaN that arithmetic does not produce.
@@ -176,4 +176,4 @@ void CheckedReference::At(const Plan& plan, const HostInputs& inputs,
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

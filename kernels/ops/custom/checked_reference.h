@@ -15,7 +15,7 @@
 #include "kernels/ops/own_reference.h"
 #include "kernels/runtime/kernel_failure.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class CheckedReference : public OwnReference {
  public:
@@ -56,6 +56,6 @@ class CheckedReference : public OwnReference {
   double largest_ = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CUSTOM_CHECKED_REFERENCE_H_

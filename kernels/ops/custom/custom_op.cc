@@ -22,7 +22,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 const CustomProblem& ProblemOf(const Case& c) { return std::get<CustomProblem>(c.problem); }
@@ -304,4 +304,4 @@ const Op& CustomOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

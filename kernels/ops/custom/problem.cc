@@ -8,7 +8,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // What the interface of users' kernels carries (kernels/runner/protocol.h; a test holds them
@@ -199,4 +199,4 @@ std::vector<std::pair<std::string, double>> CustomProblem::Scalars() const {
   return scalars;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "x=64x1000", or "scale=64:fp32", as the caller wrote it.
 struct CustomTensor {
@@ -38,6 +38,6 @@ struct CustomProblem {
   std::vector<std::pair<std::string, double>> Scalars() const;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_CUSTOM_PROBLEM_H_

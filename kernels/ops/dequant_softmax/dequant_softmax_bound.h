@@ -9,7 +9,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/ops/common/softmax_sums.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DequantSoftmaxBound {
   Arithmetic arithmetic;
@@ -49,6 +49,6 @@ struct DequantSoftmaxBound {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_BOUND_H_

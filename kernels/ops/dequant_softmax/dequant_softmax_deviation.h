@@ -13,7 +13,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/ops/common/softmax_deviation.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DequantSoftmaxDeviation {
   SoftmaxDeviation softmax;
@@ -29,6 +29,6 @@ struct DequantSoftmaxDeviation {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_DEVIATION_H_

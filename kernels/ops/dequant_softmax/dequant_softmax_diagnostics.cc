@@ -6,7 +6,7 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_suspects.h"
 #include "kernels/ops/diagnostics.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The largest logit, about: four deviations of sums of products whose signs are
@@ -48,4 +48,4 @@ const Diagnostics& DequantSoftmaxDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "kernels/ops/dequant_softmax/problem.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Terms of a sum that are not 0, on average.
@@ -119,4 +119,4 @@ void SetArgmaxData(const Case& c, Plan& plan) {
   plan.inputs[2].pattern = {PatternKind::kExtremes, kStep, 0};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Least {
@@ -85,4 +85,4 @@ ErrorCode LaunchDequantSoftmaxCheck(const DequantSoftmaxCheck& c, Stream stream)
   return Launch(CheckRows, RowGrid(c.rows), Extent{kRowThreads, 1, 1}, 0, stream, c);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -21,7 +21,7 @@
 
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "range" and "row-sums". Views and buffers in this process's memory.
 std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
@@ -37,6 +37,6 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan);
 // The data of "argmax".
 void SetArgmaxData(const Case& c, Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_

@@ -5,7 +5,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // What the rows show; device memory.
 struct DequantSoftmaxFindings {
@@ -32,6 +32,6 @@ struct DequantSoftmaxCheck {
 // Enqueues two launches.
 ErrorCode LaunchDequantSoftmaxCheck(const DequantSoftmaxCheck& check, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_GPU_H_

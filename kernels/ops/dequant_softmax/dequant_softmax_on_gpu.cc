@@ -12,7 +12,7 @@
 #include "kernels/ops/gpu_op.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 gpu::DequantSoftmaxReference DequantSoftmaxOf(const Case& c, const Plan& plan,
@@ -107,4 +107,4 @@ const GpuOp& DequantSoftmaxOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -13,7 +13,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Scales that bring sums of k weights with normal activations to a deviation of 1.6 to 3.3: a
@@ -122,4 +122,4 @@ const Op& DequantSoftmaxOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

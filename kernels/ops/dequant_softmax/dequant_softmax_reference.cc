@@ -9,7 +9,7 @@
 #include "kernels/ops/common/row_depth.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The two sums of each logit of some rows, [rows, n].
@@ -162,4 +162,4 @@ void DequantSoftmaxReferenceAt(const DequantSoftmaxProblem& problem,
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -16,7 +16,7 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_DEVICE std::int64_t Tiles(std::int64_t extent) {
@@ -130,4 +130,4 @@ ErrorCode LaunchDequantSoftmaxReference(const DequantSoftmaxReference& g, Stream
                 RowGrid(g.m), Extent{kRowThreads, 1, 1}, 0, stream, g);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

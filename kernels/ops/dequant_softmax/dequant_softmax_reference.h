@@ -40,7 +40,7 @@
 #include "kernels/ops/dequant_softmax/problem.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The weights of a case that names no data: over the whole of int8.
 inline constexpr Pattern kDequantWeights = {PatternKind::kIntegers, -127, 127};
@@ -68,6 +68,6 @@ void DequantSoftmaxReferenceAt(const DequantSoftmaxProblem& problem,
                                std::span<const std::int64_t> indices, double* value,
                                double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_REFERENCE_H_

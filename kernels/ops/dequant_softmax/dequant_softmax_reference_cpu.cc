@@ -9,7 +9,7 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
                                 const DequantSoftmaxBound& bound,
@@ -52,4 +52,4 @@ void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
   });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Views in plan order, in this process's memory. value and allowance are [m, n];
 // allowance nullptr: only values. Of `deviations` the places of deviations are filled.
@@ -21,6 +21,6 @@ void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
                                 double* allowance, const DequantSoftmaxDeviation& deviation = {},
                                 const ReferenceBuffers& deviations = {});
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_REFERENCE_CPU_H_

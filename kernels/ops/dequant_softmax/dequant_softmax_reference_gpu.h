@@ -11,7 +11,7 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_deviation.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct DequantSoftmaxReference {
@@ -33,6 +33,6 @@ struct DequantSoftmaxReference {
 // Enqueues two launches.
 ErrorCode LaunchDequantSoftmaxReference(const DequantSoftmaxReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_REFERENCE_GPU_H_

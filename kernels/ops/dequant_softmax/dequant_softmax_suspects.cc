@@ -7,7 +7,7 @@
 #include "kernels/ops/dequant_softmax/dequant_softmax_suspects.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The scale of the column `by` further, round the end.
@@ -85,4 +85,4 @@ std::vector<Suspect> DequantSoftmaxSuspects(const Scene& scene) {
   return suspects;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

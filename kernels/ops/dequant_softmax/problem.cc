@@ -2,7 +2,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<DequantSoftmaxProblem> kFields[] = {
@@ -32,4 +32,4 @@ std::string DequantSoftmaxProblem::Describe() const {
   return Cat(m, "x", n, "x", k, transpose_w ? " t" : "");
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DequantSoftmaxProblem {
   std::int64_t m = 1;
@@ -25,6 +25,6 @@ struct DequantSoftmaxProblem {
   std::string Describe() const;  // "32x4096x1024", m, n and k, then "t"
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_PROBLEM_H_

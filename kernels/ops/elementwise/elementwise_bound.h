@@ -10,7 +10,7 @@
 #include "kernels/ops/common/arithmetic.h"
 #include "kernels/ops/elementwise/elementwise_kind.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What all elements of a problem share.
 struct ElementwiseTerms {
@@ -63,6 +63,6 @@ ASSAY_HOST_DEVICE inline ElementwiseElement MakeElementwiseElement(const Element
   return {r, t.u * (16 * size + 4 * result) + 2 * t.lost + size * t.intermediate};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ELEMENTWISE_ELEMENTWISE_BOUND_H_

@@ -8,7 +8,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_bound.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using Faulty = std::function<double(double a, double b)>;
@@ -105,4 +105,4 @@ const Diagnostics& ElementwiseDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

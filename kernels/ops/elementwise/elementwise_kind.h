@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 enum class ElementwiseKind : std::uint8_t { kAdd, kSiluMul, kGelu, kGeluTanh };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ELEMENTWISE_ELEMENTWISE_KIND_H_

@@ -6,7 +6,7 @@
 #include "kernels/ops/elementwise/elementwise_reference_gpu.h"
 #include "kernels/ops/gpu_op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Elementwise final : public GpuOp {
@@ -38,4 +38,4 @@ const GpuOp& ElementwiseOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -9,7 +9,7 @@
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 const ElementwiseProblem& ProblemOf(const Case& c) {
@@ -194,4 +194,4 @@ const Op& ElementwiseOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 ElementwiseTerms MakeElementwiseTerms(const ElementwiseProblem& problem, DType input,
                                       const Plan& plan) {
@@ -74,4 +74,4 @@ void ElementwiseReferenceCpu(const ElementwiseProblem& problem, const Elementwis
       });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

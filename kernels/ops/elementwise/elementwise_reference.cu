@@ -4,7 +4,7 @@
 #include "kernels/ops/common/rows_gpu.h"
 #include "kernels/ops/elementwise/elementwise_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 template <class Format>
@@ -31,4 +31,4 @@ ErrorCode LaunchElementwiseReference(const ElementwiseReference& e, Stream strea
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

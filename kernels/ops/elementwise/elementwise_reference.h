@@ -46,7 +46,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 ElementwiseTerms MakeElementwiseTerms(const ElementwiseProblem& problem, DType input,
                                       const Plan& plan);
@@ -62,6 +62,6 @@ void ElementwiseReferenceAt(const ElementwiseProblem& problem, const Elementwise
 void ElementwiseReferenceCpu(const ElementwiseProblem& problem, const ElementwiseTerms& terms,
                              std::span<const TensorView> inputs, double* value, double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ELEMENTWISE_ELEMENTWISE_REFERENCE_H_

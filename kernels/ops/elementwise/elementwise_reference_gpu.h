@@ -9,7 +9,7 @@
 #include "kernels/ops/elementwise/elementwise_bound.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct ElementwiseReference {
@@ -27,6 +27,6 @@ struct ElementwiseReference {
 // Enqueues one launch.
 ErrorCode LaunchElementwiseReference(const ElementwiseReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_ELEMENTWISE_ELEMENTWISE_REFERENCE_GPU_H_

@@ -2,7 +2,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<ElementwiseProblem> kFields[] = {
@@ -40,4 +40,4 @@ ElementwiseKind ElementwiseProblem::kind_of() const {
   return kind == "gelu_tanh" ? ElementwiseKind::kGeluTanh : ElementwiseKind::kAdd;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/ops/elementwise/elementwise_kind.h"
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct ElementwiseProblem {
   std::int64_t rows = 1;
@@ -29,6 +29,6 @@ struct ElementwiseProblem {
   bool has_b() const { return kind == "add" || kind == "silu_mul"; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ELEMENTWISE_PROBLEM_H_

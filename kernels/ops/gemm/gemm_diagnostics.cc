@@ -6,7 +6,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/gemm/gemm_suspects.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class OfGemm final : public Diagnostics {
@@ -37,4 +37,4 @@ const Diagnostics& GemmDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

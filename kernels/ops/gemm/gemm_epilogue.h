@@ -10,7 +10,7 @@
 #include "kernels/ops/common/activation.h"
 #include "kernels/ops/common/arithmetic.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct GemmEpilogue {
   ProductBound product;
@@ -83,6 +83,6 @@ struct GemmEpilogue {
   }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_EPILOGUE_H_

@@ -9,7 +9,7 @@
 #include "kernels/ops/gpu_op.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
@@ -70,4 +70,4 @@ const GpuOp& GemmOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -16,7 +16,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 Extents StoredExtents(std::int64_t batch, std::int64_t rows, std::int64_t cols, std::int64_t ld,
@@ -301,4 +301,4 @@ const Op& GemmOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/gemm/problem.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr double kLargestAddend = 8;   // of C and of bias
@@ -147,4 +147,4 @@ void SetExactAddends(Plan& plan) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -20,7 +20,7 @@
 
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan);
 
@@ -33,6 +33,6 @@ void SetExactAddends(Plan& plan);
 // What the operands of a significand probe hold.
 void SetGemmSignificands(const Case& c, Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_

@@ -11,7 +11,7 @@
 #include "kernels/ops/gemm/gemm_probes.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Reads, for each id = batch·extent + index, the k elements of one row of op(A) or
@@ -183,4 +183,4 @@ SampledProducts GemmProducts(const GemmProblem& problem, DType input, const Host
   return products;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

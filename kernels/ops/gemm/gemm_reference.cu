@@ -12,7 +12,7 @@
 #include "kernels/ops/gemm/gemm_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // ---- margins of Σ(a·b)² ----
@@ -210,4 +210,4 @@ ErrorCode LaunchGemmReference(const GemmReference& g, Stream stream) {
   return kOk;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

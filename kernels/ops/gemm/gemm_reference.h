@@ -29,7 +29,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/ops/products.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The most that an 8-bit float output's saturating conversion leaves of a value: just above the
 // format's largest number, so that a value that was beyond the format stays beyond it. There the
@@ -53,6 +53,6 @@ void GemmReferenceAt(const GemmProblem& problem, const GemmEpilogue& epilogue,
 SampledProducts GemmProducts(const GemmProblem& problem, DType input, const HostInputs& inputs,
                              std::span<const std::int64_t> indices);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_H_

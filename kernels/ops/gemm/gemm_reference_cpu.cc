@@ -10,7 +10,7 @@
 #include "kernels/ops/common/product_residuals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The margins of Σ(a·b)²: an element has about rows[i]·columns[j].
@@ -127,4 +127,4 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
                      });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, m, n] dense; allowance nullptr: A and B hold whole numbers of a
@@ -21,6 +21,6 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
                       std::span<const TensorView> inputs, double* value, double* allowance,
                       double largest = kExactElement, float* deviation = nullptr);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_CPU_H_

@@ -9,7 +9,7 @@
 #include "kernels/ops/gemm/gemm_epilogue.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Strides in elements; pointers are in device memory.
 struct GemmReference {
@@ -47,6 +47,6 @@ constexpr std::int64_t SquareBytes(std::int64_t m, std::int64_t n, std::int64_t 
 // scratch memory together.
 ErrorCode LaunchGemmReference(const GemmReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_GPU_H_

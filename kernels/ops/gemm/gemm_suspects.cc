@@ -14,7 +14,7 @@
 #include "kernels/ops/gemm/gemm_suspects.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Errors of a simulated accumulator and the seen ones are of one size within this.
@@ -371,4 +371,4 @@ std::vector<Suspect> GemmSuspects(const Scene& scene) {
   return suspects.Take();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

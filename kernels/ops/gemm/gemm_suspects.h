@@ -6,10 +6,10 @@
 
 #include "kernels/ops/suspect.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::vector<Suspect> GemmSuspects(const Scene& scene);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_SUSPECTS_H_

@@ -4,7 +4,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<GemmProblem> kFields[] = {
@@ -110,4 +110,4 @@ std::string GemmProblem::Describe() const {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

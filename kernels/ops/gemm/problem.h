@@ -18,7 +18,7 @@
 #include "kernels/ops/common/activation.h"
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct GemmProblem {
   std::int64_t m = 0;
@@ -63,6 +63,6 @@ struct GemmProblem {
   int bias_operand() const { return channel_scale_operand() + (channel_scale ? 1 : 0); }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_

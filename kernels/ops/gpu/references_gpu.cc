@@ -5,7 +5,7 @@
 
 #include "kernels/ops/gpu_op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // An operator of the caller's own: its reference is a process of the CPU's.
@@ -66,4 +66,4 @@ absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
   return OnGpu(c).CheckIdentities(*call, c, plan, inputs, output, reference);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

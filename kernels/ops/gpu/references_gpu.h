@@ -13,7 +13,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class GpuReferences final : public DeviceReferences {
  public:
@@ -43,6 +43,6 @@ class GpuReferences final : public DeviceReferences {
   ScratchOf scratch_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_GPU_REFERENCES_GPU_H_

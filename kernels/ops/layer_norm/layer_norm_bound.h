@@ -7,7 +7,7 @@
 
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What all rows of a problem share.
 struct LayerNormTerms {
@@ -67,6 +67,6 @@ ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTe
   return {r, std::isfinite(r) ? t.u * e : 0.0};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_BOUND_H_

@@ -15,7 +15,7 @@
 
 #ifndef ASSAY_LAYER_NORM_DEVIATION_CENTER
 #define ASSAY_LAYER_NORM_DEVIATION_CENTER
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // What the moments of a row are counted from, so that a large mean costs no digits, and the mean
@@ -25,11 +25,11 @@ struct RowCenter {
 };
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -145,11 +145,11 @@ void Direction(const LayerNormMoments& row, std::int64_t n, double c, double dev
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Center);
 HWY_EXPORT(Squares);
@@ -227,5 +227,5 @@ void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, 
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

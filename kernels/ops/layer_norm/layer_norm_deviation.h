@@ -40,7 +40,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/ops/common/row_fit.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What the elements of a row have in common.
 struct LayerNormMoments {
@@ -172,6 +172,6 @@ void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, 
                                const double* x, std::int64_t stride, const double* weight,
                                const double* bias, const RowDeviations* to);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_DEVIATION_H_

@@ -11,7 +11,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // If the mean is so much larger than the spread, fp32 keeps fewer than half of its digits
@@ -196,4 +196,4 @@ const Diagnostics& LayerNormDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class LayerNorm final : public GpuOp {
@@ -45,4 +45,4 @@ const GpuOp& LayerNormOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

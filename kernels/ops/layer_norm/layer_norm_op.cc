@@ -16,7 +16,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Whether all elements of a row are one number, which may be 0.
@@ -182,4 +182,4 @@ const Op& LayerNormOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // So many that some come out as NaN where a variance does by chance.
@@ -114,4 +114,4 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   return probes;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

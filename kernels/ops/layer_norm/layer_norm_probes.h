@@ -22,12 +22,12 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // All, each marked as skipped where the case's eps, columns or input format have no such
 // rows.
 std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_PROBES_H_

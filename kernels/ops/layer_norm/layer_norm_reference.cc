@@ -4,7 +4,7 @@
 
 #include "kernels/ops/common/row_depth.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
@@ -65,4 +65,4 @@ void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms&
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

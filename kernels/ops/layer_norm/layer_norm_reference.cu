@@ -14,7 +14,7 @@
 #include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // Writes σ_α and σ_β from each thread's part of the fit and from the row's moments.
@@ -142,4 +142,4 @@ ErrorCode LaunchLayerNormReference(const LayerNormReference& l, Stream stream) {
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -22,7 +22,7 @@
 #include "kernels/ops/layer_norm/problem.h"
 #include "kernels/ops/plan.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Where a row's mean is counted from: its first element where the row varies little about
 // a large mean, so that every difference to it is exact (Sterbenz: within a factor of 2)
@@ -45,6 +45,6 @@ void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms&
                           const HostInputs& inputs, std::span<const std::int64_t> indices,
                           double* value, double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_

@@ -15,7 +15,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -82,11 +82,11 @@ void Row(const LayerNormProblem& problem, const LayerNormTerms& terms, const dou
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Row);
 
@@ -130,5 +130,5 @@ void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms
               });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

@@ -11,7 +11,7 @@
 #include "kernels/ops/layer_norm/layer_norm_deviation.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct LayerNormReference {
@@ -32,6 +32,6 @@ struct LayerNormReference {
 // Enqueues one launch.
 ErrorCode LaunchLayerNormReference(const LayerNormReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_GPU_H_

@@ -4,7 +4,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<LayerNormProblem> kFields[] = {
@@ -47,4 +47,4 @@ std::string LayerNormProblem::Describe() const {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

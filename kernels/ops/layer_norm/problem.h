@@ -9,7 +9,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct LayerNormProblem {
   std::int64_t rows = 1;
@@ -29,6 +29,6 @@ struct LayerNormProblem {
   DType columns(DType input) const { return weight_format == "input" ? input : DType::kF32; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_LAYER_NORM_PROBLEM_H_

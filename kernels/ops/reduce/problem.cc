@@ -3,7 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::size_t kMostAxes = 4;
@@ -70,4 +70,4 @@ ReduceShape ReduceProblem::Split() const {
   return split;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

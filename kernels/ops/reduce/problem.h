@@ -8,7 +8,7 @@
 #include "kernels/ops/field.h"
 #include "kernels/ops/reduce/reduce_shape.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct ReduceProblem {
   IntList extents;             // of x, outermost first
@@ -28,6 +28,6 @@ struct ReduceProblem {
   bool any_tie() const { return ties == "any"; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_PROBLEM_H_

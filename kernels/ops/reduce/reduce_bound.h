@@ -9,7 +9,7 @@
 #include "kernels/numerics/host_device.h"
 #include "kernels/ops/common/arithmetic.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The sum of a slice, and what its allowance is made of.
 struct SliceSum {
@@ -54,6 +54,6 @@ ASSAY_HOST_DEVICE inline std::int64_t IndexNamed(double output, std::int64_t len
   return index ? static_cast<std::int64_t>(output) : -1;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_BOUND_H_

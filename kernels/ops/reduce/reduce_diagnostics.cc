@@ -12,7 +12,7 @@
 #include "kernels/ops/reduce/reduce_bound.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using Slice = std::vector<double>;
@@ -148,4 +148,4 @@ const Diagnostics& ReduceDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

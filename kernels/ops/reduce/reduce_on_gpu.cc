@@ -6,7 +6,7 @@
 #include "kernels/ops/reduce/reduce_reference.h"
 #include "kernels/ops/reduce/reduce_reference_gpu.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Reduce final : public GpuOp {
@@ -37,4 +37,4 @@ const GpuOp& ReduceOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

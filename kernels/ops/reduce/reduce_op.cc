@@ -10,7 +10,7 @@
 #include "kernels/ops/reduce/reduce_reference_cpu.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kMostIndex = std::numeric_limits<std::int32_t>::max();
@@ -168,4 +168,4 @@ const Op& ReduceOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

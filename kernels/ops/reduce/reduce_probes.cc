@@ -10,7 +10,7 @@
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Numbers from 1 to 2^bits, 2.5 on average.
@@ -155,4 +155,4 @@ void SetReduceSignificands(bool in_rows, Plan& plan) {
   plan.inputs[0].pattern = in_rows ? UnitRows(value) : UnitColumns(value);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -37,7 +37,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Those of the case's kind.
 std::vector<KernelProbe> ReduceProbes(const Case& c);
@@ -46,6 +46,6 @@ std::vector<KernelProbe> ReduceProbes(const Case& c);
 // than fp16 holds if the formats do. `in_rows`: slices are rows of x, else columns.
 void SetReduceSignificands(bool in_rows, Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_PROBES_H_

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The slices of `columns` outputs side by side, in the order of x: element l of column j is at
@@ -67,4 +67,4 @@ void ReduceReferenceAt(const ReduceProblem& problem, const ProductBound& bound,
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include "kernels/ops/reduce/reduce_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // By one thread.
@@ -86,4 +86,4 @@ ErrorCode LaunchReduceReference(const ReduceReference& r, Stream stream) {
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -25,7 +25,7 @@
 #include "kernels/ops/reduce/problem.h"
 #include "kernels/ops/reduce/reduce_bound.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What the allowance of a sum is made of. `accumulator`: what the kernel declares.
 ProductBound MakeReduceBound(const ReduceProblem& problem, DType input, bool flushes_subnormals,
@@ -37,6 +37,6 @@ void ReduceReferenceAt(const ReduceProblem& problem, const ProductBound& bound,
                        const HostInputs& inputs, std::span<const std::int64_t> indices,
                        double* value, double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_REFERENCE_H_

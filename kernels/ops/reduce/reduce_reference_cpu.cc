@@ -7,7 +7,7 @@
 #include "kernels/ops/common/load.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kPiece = 1024;     // elements that are converted at a time
@@ -127,4 +127,4 @@ void ReduceReferenceCpu(const ReduceProblem& problem, const ProductBound& bound,
               });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

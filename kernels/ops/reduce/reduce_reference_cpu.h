@@ -7,7 +7,7 @@
 #include "kernels/ops/reduce/reduce_bound.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // x and `output` are in this process's memory. `output` is what is judged, or has no data; only
 // an argmax of ties "any" reads it. value and allowance are [outer, inner]; allowance is nullptr
@@ -16,6 +16,6 @@ void ReduceReferenceCpu(const ReduceProblem& problem, const ProductBound& bound,
                         const TensorView& x, const TensorView& output, double* value,
                         double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_REFERENCE_CPU_H_

@@ -10,7 +10,7 @@
 #include "kernels/ops/reduce/reduce_shape.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct ReduceReference {
@@ -29,6 +29,6 @@ struct ReduceReference {
 // Enqueues one launch.
 ErrorCode LaunchReduceReference(const ReduceReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_REFERENCE_GPU_H_

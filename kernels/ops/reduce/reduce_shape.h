@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 enum class ReduceKind : std::uint8_t { kSum, kMax, kArgmax };
 
@@ -15,6 +15,6 @@ struct ReduceShape {
   std::int64_t inner = 1;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_SHAPE_H_

@@ -4,7 +4,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Kernels hold positions in int32.
@@ -51,4 +51,4 @@ std::string RopeProblem::Describe() const {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

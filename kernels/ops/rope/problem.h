@@ -9,7 +9,7 @@
 
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct RopeProblem {
   std::int64_t batch = 1;
@@ -30,6 +30,6 @@ struct RopeProblem {
   std::int64_t PositionOf(std::int64_t row) const { return start + row / heads % seq; }
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ROPE_PROBLEM_H_

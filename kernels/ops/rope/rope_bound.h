@@ -8,7 +8,7 @@
 
 #include "kernels/numerics/host_device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What all pairs of a problem share.
 struct RopeTerms {
@@ -64,6 +64,6 @@ ASSAY_HOST_DEVICE inline RopePlace PlaceOfPair(std::int64_t pair, std::int64_t d
   return interleaved ? RopePlace{2 * pair, 1} : RopePlace{pair, dim / 2};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ROPE_ROPE_BOUND_H_

@@ -7,7 +7,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/rope/rope_reference.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // What a faulty kernel does otherwise.
@@ -84,4 +84,4 @@ const Diagnostics& RopeDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

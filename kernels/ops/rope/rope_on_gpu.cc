@@ -6,7 +6,7 @@
 #include "kernels/ops/rope/rope_reference.h"
 #include "kernels/ops/rope/rope_reference_gpu.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Rope final : public GpuOp {
@@ -38,4 +38,4 @@ const GpuOp& RopeOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

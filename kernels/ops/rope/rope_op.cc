@@ -11,7 +11,7 @@
 #include "kernels/ops/rope/rope_reference.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // fp32 holds every whole number up to here, and no longer the angle's fraction.
@@ -142,4 +142,4 @@ const Op& RopeOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

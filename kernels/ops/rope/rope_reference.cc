@@ -8,7 +8,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The rotations of a position, one a pair.
@@ -101,4 +101,4 @@ void RopeReferenceCpu(const RopeProblem& problem, const RopeTerms& terms, const 
               });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

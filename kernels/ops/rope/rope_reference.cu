@@ -3,7 +3,7 @@
 #include "kernels/ops/common/rows_gpu.h"
 #include "kernels/ops/rope/rope_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 template <class Format>
@@ -38,4 +38,4 @@ ErrorCode LaunchRopeReference(const RopeReference& r, Stream stream) {
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

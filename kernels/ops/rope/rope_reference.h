@@ -38,7 +38,7 @@
 #include "kernels/ops/rope/rope_bound.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 RopeTerms MakeRopeTerms(const RopeProblem& problem, DType input, const Plan& plan);
 
@@ -52,6 +52,6 @@ void RopeReferenceAt(const RopeProblem& problem, const RopeTerms& terms, const H
 void RopeReferenceCpu(const RopeProblem& problem, const RopeTerms& terms, const TensorView& x,
                       double* value, double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_ROPE_ROPE_REFERENCE_H_

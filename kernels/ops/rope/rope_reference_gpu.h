@@ -9,7 +9,7 @@
 #include "kernels/ops/rope/rope_bound.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct RopeReference {
@@ -27,6 +27,6 @@ struct RopeReference {
 // Enqueues one launch.
 ErrorCode LaunchRopeReference(const RopeReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_ROPE_ROPE_REFERENCE_GPU_H_

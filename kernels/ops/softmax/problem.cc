@@ -2,7 +2,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr Field<SoftmaxProblem> kFields[] = {
@@ -24,4 +24,4 @@ std::vector<FieldError> SoftmaxProblem::Check() const {
 
 std::string SoftmaxProblem::Describe() const { return Cat(rows, "x", cols); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/ops/field.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct SoftmaxProblem {
   std::int64_t rows = 1;
@@ -17,6 +17,6 @@ struct SoftmaxProblem {
   std::string Describe() const;  // "1x2048"
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_PROBLEM_H_

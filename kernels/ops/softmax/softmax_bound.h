@@ -11,7 +11,7 @@
 #include "kernels/ops/common/arithmetic.h"
 #include "kernels/ops/common/softmax_sums.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // What all rows of a problem share.
 struct SoftmaxTerms {
@@ -45,6 +45,6 @@ ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r
          t.held.half_step / row.sum;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_BOUND_H_

@@ -11,7 +11,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // exp(x) is 0 in fp32 below this.
@@ -126,4 +126,4 @@ const Diagnostics& SoftmaxDiagnostics() {
   return diagnostics;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -13,7 +13,7 @@
 #include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kRows = 16;  // enough for a probe of a row's arithmetic
@@ -123,4 +123,4 @@ void SetLargestColumns(const Case& c, Plan& plan) {
   plan.inputs[0].pattern = LargestColumns(c, plan);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

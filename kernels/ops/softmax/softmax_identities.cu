@@ -6,7 +6,7 @@
 #include "kernels/ops/common/rows_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_GLOBAL void ClearFindings(SoftmaxFindings* f) { *f = {0, 0, ~0ULL, 0, ~0ULL}; }
@@ -60,4 +60,4 @@ ErrorCode LaunchSoftmaxCheck(const SoftmaxCheck& c, Stream stream) {
   return Launch(CheckRows, RowGrid(c.reference.rows), Extent{kRowThreads, 1, 1}, 0, stream, c);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -11,7 +11,7 @@
 #include "kernels/ops/common/softmax_rows.h"
 #include "kernels/ops/op.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Over all rows without a NaN in the reference. Views and buffers in this process's memory.
 std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
@@ -38,6 +38,6 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan);
 // The data of "each-column".
 void SetLargestColumns(const Case& c, Plan& plan);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_H_

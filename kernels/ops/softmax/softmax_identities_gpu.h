@@ -5,7 +5,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // What the rows show; device memory.
 struct SoftmaxFindings {
@@ -29,6 +29,6 @@ struct SoftmaxCheck {
 // Enqueues two launches.
 ErrorCode LaunchSoftmaxCheck(const SoftmaxCheck& check, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_GPU_H_

@@ -11,7 +11,7 @@
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
@@ -105,4 +105,4 @@ const GpuOp& SoftmaxOnGpu() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Softmax final : public Op {
@@ -105,4 +105,4 @@ const Op& SoftmaxOp() {
   return op;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 
 #include "kernels/ops/common/row_depth.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 namespace {
 
@@ -62,4 +62,4 @@ void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms
   }
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -15,7 +15,7 @@
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 template <class Element, bool kDeviations>
@@ -81,4 +81,4 @@ ErrorCode LaunchSoftmaxReference(const SoftmaxReference& s, Stream stream) {
   });
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

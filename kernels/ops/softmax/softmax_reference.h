@@ -23,7 +23,7 @@
 #include "kernels/ops/softmax/problem.h"
 #include "kernels/ops/softmax/softmax_bound.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 SoftmaxTerms MakeSoftmaxTerms(const SoftmaxProblem& problem, DType input, const Plan& plan);
 SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input, const Plan& plan);
@@ -33,6 +33,6 @@ void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms
                         const HostInputs& inputs, std::span<const std::int64_t> indices,
                         double* value, double* allowance);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_

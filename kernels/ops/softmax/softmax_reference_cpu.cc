@@ -16,7 +16,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -74,11 +74,11 @@ void Row(const SoftmaxTerms& terms, std::int64_t n, const double* x, double* val
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 
 HWY_EXPORT(Row);
 
@@ -118,5 +118,5 @@ void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& term
               });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif

@@ -11,7 +11,7 @@
 #include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Views in plan order, in this process's memory. Fills value and allowance, and with `deviation`
 // what `out` has places for.
@@ -19,6 +19,6 @@ void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& term
                          const SoftmaxDeviation& deviation, DType input,
                          std::span<const TensorView> inputs, const ReferenceBuffers& out);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_CPU_H_

@@ -11,7 +11,7 @@
 #include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Pointers are in device memory.
 struct SoftmaxReference {
@@ -29,6 +29,6 @@ struct SoftmaxReference {
 // Enqueues one launch.
 ErrorCode LaunchSoftmaxReference(const SoftmaxReference& reference, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_GPU_H_

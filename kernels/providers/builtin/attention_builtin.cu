@@ -36,7 +36,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/port_matrix.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kGroups = 4;
@@ -507,4 +507,4 @@ ErrorCode LaunchAttention(const AttentionJob& a, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -48,7 +48,7 @@
 
 #ifndef ASSAY_ATTENTION_BUILTIN_CPU_ONCE
 #define ASSAY_ATTENTION_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 inline constexpr std::int64_t kMaxQueries = 96;  // multiple of kRowStep
 inline constexpr std::int64_t kKeys = 128;       // multiple of kColStep, at most kBlockK
@@ -86,11 +86,11 @@ inline std::int64_t AttentionWorkspace(const AttentionLaunch& a) {
          a.block * a.padded_dim() + 4 * kBlockK + 2 * RoundUp(a.block, 16);
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 using internal::AttentionLaunch;
@@ -372,11 +372,11 @@ void RunAttention(const AttentionLaunch& a) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunAttention);
@@ -437,5 +437,5 @@ KernelEntry BuiltinAttentionCpu() {
   return internal::BuiltinEntry("attention", internal::FloatFormats(), &MakeAttention);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

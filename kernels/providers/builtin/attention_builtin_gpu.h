@@ -7,7 +7,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr std::int64_t kMaxAttentionDim = 256;
 
@@ -38,6 +38,6 @@ std::int64_t LeastAttentionSharedBytes(const AttentionJob& job);
 // Enqueues one launch.
 ErrorCode LaunchAttention(const AttentionJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_BUILTIN_GPU_H_

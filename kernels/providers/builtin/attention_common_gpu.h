@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 template <class T>
 ASSAY_DEVICE T NegativeInfinity() {
@@ -59,6 +59,6 @@ class Finisher {
   T value_scale_;
 };
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_COMMON_GPU_H_

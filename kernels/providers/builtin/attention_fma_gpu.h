@@ -10,7 +10,7 @@
 
 #include "kernels/providers/builtin/attention_common_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kFmaThreads = 256;
 
@@ -134,6 +134,6 @@ ErrorCode LaunchFmaAttention(const AttentionJob& a, Stream stream) {
                 Extent{kFmaThreads, 1, 1}, FmaBlocks<T>::SharedBytes(a.dim), stream, a);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_FMA_GPU_H_

@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // With a block of k of this length, a panel of packed B (kBlockK x 32 floats) stays in L1. The
 // length is in units: an element, or a pair of int8.
@@ -99,6 +99,6 @@ inline void ForEachTile(std::int64_t tiles, std::int64_t workers,
   });
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_BLOCKING_H_

@@ -10,7 +10,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 KernelEntry BuiltinGemmCpu();
 KernelEntry BuiltinConvCpu();
@@ -23,6 +23,6 @@ KernelEntry BuiltinReduceCpu();
 KernelEntry BuiltinElementwiseCpu();
 KernelEntry BuiltinRopeCpu();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_BUILTIN_H_

@@ -23,7 +23,7 @@
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using internal::CheckBlocks;
@@ -357,4 +357,4 @@ std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend) {
   return entries;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,12 +12,12 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // `backend` is "cuda", "hip" or "simt" and must be a literal, because the entries keep it. The
 // factories take only GpuDevices.
 std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_BUILTIN_GPU_H_

@@ -23,7 +23,7 @@
 #include "kernels/providers/builtin/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // Stands for the formats of this file in places where other formats have an element type.
@@ -220,7 +220,7 @@ HWY_INLINE void ConvertStrided(Codes from, std::int64_t stride, std::int64_t n, 
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // ASSAY_BUILTIN_CODES_INL_H_

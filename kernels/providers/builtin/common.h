@@ -22,7 +22,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/text/cat.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // A kernel that is a function of the views.
 class FunctionKernel final : public Kernel {
@@ -149,6 +149,6 @@ inline KernelEntry BuiltinEntry(std::string_view op, std::vector<DType> dtypes,
   return KernelEntry{op, "builtin", "cpu", std::move(dtypes), make, ASSAY_VERSION};
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_

@@ -22,7 +22,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // The extents that the kernel divides by. The elements of an image, of a group and of its taps are
@@ -161,4 +161,4 @@ ErrorCode LaunchConv(const ConvJob& c, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -38,7 +38,7 @@
 
 #ifndef ASSAY_CONV_BUILTIN_CPU_ONCE
 #define ASSAY_CONV_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // Three spatial dimensions, outermost first. Missing outer ones have extent 1.
 using Axes = std::array<std::int64_t, 3>;
@@ -70,11 +70,11 @@ struct ConvLaunch {
   std::int64_t pitch;  // [bytes] between workers' parts
 };
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 using internal::ConvShape;
@@ -253,11 +253,11 @@ void RunConv(const internal::ConvLaunch& launch) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunConv);
@@ -321,5 +321,5 @@ KernelEntry BuiltinConvCpu() {
   return internal::BuiltinEntry("conv", internal::FloatFormatsAnd({DType::kI8}), &MakeConv);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

@@ -7,7 +7,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // A problem with three spatial dimensions, outermost first. Missing outer ones have extent 1,
 // stride 1 and no padding. Device memory, dense.
@@ -34,6 +34,6 @@ struct ConvJob {
 // Enqueues one launch.
 ErrorCode LaunchConv(const ConvJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_CONV_BUILTIN_GPU_H_

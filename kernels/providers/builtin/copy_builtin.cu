@@ -6,7 +6,7 @@
 #include "kernels/providers/builtin/copy_builtin_gpu.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kThreads = 256;
@@ -54,4 +54,4 @@ ErrorCode LaunchCopyBytes(const void* from, void* to, std::int64_t bytes, Stream
                  : LaunchPieces<1>(from, to, bytes, stream);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -24,7 +24,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -54,11 +54,11 @@ void StreamBytes(const std::uint8_t* HWY_RESTRICT from, std::uint8_t* HWY_RESTRI
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(StreamBytes);
@@ -98,5 +98,5 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan
 
 KernelEntry BuiltinCopyCpu() { return internal::BuiltinEntry("copy", AllFormats(), &MakeCopy); }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

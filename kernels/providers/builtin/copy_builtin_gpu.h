@@ -6,12 +6,12 @@
 
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Enqueues one launch. Source and destination are device memory that does not overlap, with any
 // alignment. bytes > 0.
 ErrorCode LaunchCopyBytes(const void* from, void* to, std::int64_t bytes, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_COPY_BUILTIN_GPU_H_

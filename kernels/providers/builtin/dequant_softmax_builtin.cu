@@ -20,7 +20,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kMicro = 4;
@@ -120,4 +120,4 @@ ErrorCode LaunchDequantSoftmax(const DequantSoftmaxJob& g, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

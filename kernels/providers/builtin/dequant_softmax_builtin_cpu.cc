@@ -35,7 +35,7 @@
 
 #ifndef ASSAY_DEQUANT_SOFTMAX_BUILTIN_CPU_ONCE
 #define ASSAY_DEQUANT_SOFTMAX_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct DequantSoftmaxLaunch {
   DequantSoftmaxProblem problem;
@@ -57,11 +57,11 @@ inline constexpr std::int64_t kChunkLogits = std::int64_t{1} << 20;
 // Fewer elements are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr std::int64_t kDequantSoftmaxGrain = 16384;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // The stored weights. Runs of them are read as floats.
@@ -160,11 +160,11 @@ void RunDequantSoftmax(const internal::DequantSoftmaxLaunch& g) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunDequantSoftmax);
@@ -215,5 +215,5 @@ KernelEntry BuiltinDequantSoftmaxCpu() {
                                 &MakeDequantSoftmax);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

@@ -8,7 +8,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // A problem: y = softmax(scale_j·(a·w)) along rows, row-major, in device memory.
 struct DequantSoftmaxJob {
@@ -33,6 +33,6 @@ inline constexpr std::int64_t kDequantSoftmaxTile = 64;
 // Enqueues one launch if there are at least fewest_blocks bands of rows, otherwise two.
 ErrorCode LaunchDequantSoftmax(const DequantSoftmaxJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_DEQUANT_SOFTMAX_BUILTIN_GPU_H_

@@ -5,7 +5,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // s must be from 1 to 2^32, or NaN; then every quotient is NaN. a is finite or NaN.
 //
@@ -28,6 +28,6 @@ class Divisor {
   float inverse_;
 };
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_DIVISOR_GPU_H_

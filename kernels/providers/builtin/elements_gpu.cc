@@ -7,7 +7,7 @@
 #include "kernels/providers/builtin/reduce_builtin_gpu.h"
 #include "kernels/providers/builtin/rope_builtin_gpu.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduceGpu(const Case& c, const Plan& plan,
                                                       Device& device) {
@@ -92,4 +92,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRopeGpu(const Case& c, const Plan& p
       });
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal

@@ -6,7 +6,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReduceGpu(const Case& c, const Plan& plan,
                                                       Device& device);
@@ -15,6 +15,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeElementwiseGpu(const Case& c, const 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRopeGpu(const Case& c, const Plan& plan,
                                                     Device& device);
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ELEMENTS_GPU_H_

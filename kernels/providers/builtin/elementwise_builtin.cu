@@ -13,7 +13,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_DEVICE float Silu(float a) {
@@ -66,4 +66,4 @@ ErrorCode LaunchElementwise(const ElementwiseJob& e, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

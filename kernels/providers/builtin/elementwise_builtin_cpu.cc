@@ -32,7 +32,7 @@
 
 #ifndef ASSAY_ELEMENTWISE_BUILTIN_CPU_ONCE
 #define ASSAY_ELEMENTWISE_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct ElementwiseLaunch {
   const void* a;
@@ -53,11 +53,11 @@ inline constexpr std::int64_t kElementwiseGrain = 16384;
 // Elements that are converted at a time.
 inline constexpr std::int64_t kElementwisePiece = 1024;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 template <class D>
@@ -124,11 +124,11 @@ void RunElementwise(const internal::ElementwiseLaunch& e) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunElementwise);
@@ -167,5 +167,5 @@ KernelEntry BuiltinElementwiseCpu() {
   return internal::BuiltinEntry("elementwise", internal::FloatFormats(), &MakeElementwise);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "kernels/ops/elementwise/elementwise_kind.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kElementwiseThreads = 256;  // of a block
 
@@ -31,6 +31,6 @@ struct ElementwiseJob {
 // Enqueues one launch.
 ErrorCode LaunchElementwise(const ElementwiseJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ELEMENTWISE_BUILTIN_GPU_H_

@@ -24,7 +24,7 @@
 #include "kernels/providers/builtin/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // The epilogue of one product. F is float or double.
@@ -139,7 +139,7 @@ inline void FinishRow(std::int32_t alpha, std::int32_t beta, const std::int32_t*
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // ASSAY_BUILTIN_EPILOGUE_INL_H_

@@ -11,7 +11,7 @@
 #include "kernels/providers/builtin/gemm_builtin_gpu.h"
 #include "kernels/providers/builtin/store_gpu.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // F is float, double, or int32_t.
 template <class F>
@@ -87,6 +87,6 @@ ASSAY_DEVICE void Finish(const Epilogue<std::int32_t>& e, std::int64_t batch, st
           static_cast<std::int32_t>(v));
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_EPILOGUE_GPU_H_

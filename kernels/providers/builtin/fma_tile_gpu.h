@@ -10,7 +10,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kTileThreads = 256;
 inline constexpr int kTileSide = 16;   // threads along each side
@@ -104,6 +104,6 @@ ASSAY_DEVICE void MultiplyTile(std::int64_t depth, const A& a, bool a_along_k, c
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_FMA_TILE_GPU_H_

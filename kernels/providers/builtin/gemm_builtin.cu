@@ -23,7 +23,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/port_matrix.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Shape {
@@ -310,4 +310,4 @@ ErrorCode LaunchGemm(const GemmJob& g, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

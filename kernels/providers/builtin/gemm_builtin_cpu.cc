@@ -35,7 +35,7 @@
 
 #ifndef ASSAY_GEMM_BUILTIN_CPU_ONCE
 #define ASSAY_GEMM_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct GemmLaunch {
   GemmProblem problem;
@@ -52,11 +52,11 @@ struct GemmLaunch {
   std::int64_t pitch;  // [bytes] between workers' parts
 };
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // Computes all tiles. store(batch, row, column, n, sums) finishes n columns of a row.
@@ -142,11 +142,11 @@ void RunGemm(const internal::GemmLaunch& g) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunGemm);
@@ -199,5 +199,5 @@ KernelEntry BuiltinGemmCpu() {
                                 &MakeGemm);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

@@ -8,7 +8,7 @@
 #include "kernels/ops/common/activation.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // One matrix for each batch, row-major, in device memory.
 struct GemmMatrix {
@@ -44,6 +44,6 @@ struct GemmJob {
 // Enqueues one launch.
 ErrorCode LaunchGemm(const GemmJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_GEMM_BUILTIN_GPU_H_

@@ -18,7 +18,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // A function that launches, given the views and the stream.
 using LaunchFunction =
@@ -58,6 +58,6 @@ inline bool IsRowForm(DType in, DType out) {
 inline constexpr std::string_view kRowForms =
     "fp32, fp16 and bf16, and fp32 from tf32, fp16 or bf16";
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_GPU_KERNEL_H_

@@ -41,7 +41,7 @@
 
 #ifndef ASSAY_LAYER_NORM_BUILTIN_CPU_ONCE
 #define ASSAY_LAYER_NORM_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct LayerNormLaunch {
   const void* x;
@@ -73,11 +73,11 @@ inline constexpr std::int64_t kLayerNormGrain = 8192;
 // The input of the rows that are taken together [bytes].
 inline constexpr std::int64_t kTogetherBytes = 16384;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // kRows rows are taken together (r below counts them). So their reductions, square roots and
@@ -360,11 +360,11 @@ void RunLayerNorm(const internal::LayerNormLaunch& launch) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunLayerNorm);
@@ -428,5 +428,5 @@ KernelEntry BuiltinLayerNormCpu() {
   return internal::BuiltinEntry("layer_norm", internal::FloatFormats(), &MakeLayerNorm);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

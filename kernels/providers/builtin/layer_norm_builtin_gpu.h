@@ -8,7 +8,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // A problem: rows of x [rows, cols] and y [rows, cols] in device memory, row-major. weight and bias
 // have [cols] elements of one format or are nullptr.
@@ -32,6 +32,6 @@ struct NormRows {
 // Enqueues one launch.
 ErrorCode LaunchNorm(const NormRows& rows, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_LAYER_NORM_BUILTIN_GPU_H_

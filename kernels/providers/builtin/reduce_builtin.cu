@@ -14,7 +14,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_DEVICE bool Beats(float v, float largest) {
@@ -111,4 +111,4 @@ ErrorCode LaunchReduce(const ReduceJob& j, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -31,7 +31,7 @@
 
 #ifndef ASSAY_REDUCE_BUILTIN_CPU_ONCE
 #define ASSAY_REDUCE_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct ReduceLaunch {
   const void* x;
@@ -51,11 +51,11 @@ inline constexpr std::int64_t kReducePiece = 1024;
 // Columns of a block, and rows whose results are stored together.
 inline constexpr std::int64_t kReduceColumns = 256;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // v where it beats the largest so far: it is larger, or the first NaN.
@@ -266,11 +266,11 @@ void RunReduce(const internal::ReduceLaunch& a) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunReduce);
@@ -304,5 +304,5 @@ KernelEntry BuiltinReduceCpu() {
   return internal::BuiltinEntry("reduce", internal::FloatFormatsAnd({DType::kI8}), &MakeReduce);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

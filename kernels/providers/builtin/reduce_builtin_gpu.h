@@ -8,7 +8,7 @@
 #include "kernels/ops/reduce/reduce_shape.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kReduceThreads = 256;  // of a block
 
@@ -27,6 +27,6 @@ struct ReduceJob {
 // Enqueues one launch.
 ErrorCode LaunchReduce(const ReduceJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_REDUCE_BUILTIN_GPU_H_

@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 template <class In>
@@ -55,4 +55,4 @@ ErrorCode LaunchRope(const RopeJob& r, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

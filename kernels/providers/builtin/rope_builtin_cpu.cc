@@ -32,7 +32,7 @@
 
 #ifndef ASSAY_ROPE_BUILTIN_CPU_ONCE
 #define ASSAY_ROPE_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct RopeLaunch {
   RopeProblem p;
@@ -48,11 +48,11 @@ struct RopeLaunch {
 // Fewer elements are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr std::int64_t kRopeGrain = 8192;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 template <class Raw, class TOut>
@@ -102,11 +102,11 @@ void RunRope(const internal::RopeLaunch& r) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunRope);
@@ -150,5 +150,5 @@ KernelEntry BuiltinRopeCpu() {
   return internal::BuiltinEntry("rope", internal::FloatFormats(), &MakeRope);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

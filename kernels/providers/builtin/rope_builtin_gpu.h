@@ -7,7 +7,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kRopeThreads = 64;  // of a block
 
@@ -31,6 +31,6 @@ struct RopeJob {
 // Enqueues one launch.
 ErrorCode LaunchRope(const RopeJob& job, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ROPE_BUILTIN_GPU_H_

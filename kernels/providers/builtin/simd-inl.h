@@ -22,7 +22,7 @@
 #include "kernels/runtime/cpu/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -364,7 +364,7 @@ HWY_INLINE VOf<D> Exp(D d, VOf<D> x) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // ASSAY_BUILTIN_SIMD_INL_H_

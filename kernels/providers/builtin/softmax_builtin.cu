@@ -20,7 +20,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kThreads = 256;
@@ -163,4 +163,4 @@ ErrorCode LaunchSoftmax(const SoftmaxRows& r, Stream stream) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

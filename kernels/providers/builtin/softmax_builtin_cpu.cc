@@ -37,7 +37,7 @@
 
 #ifndef ASSAY_SOFTMAX_BUILTIN_CPU_ONCE
 #define ASSAY_SOFTMAX_BUILTIN_CPU_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 struct SoftmaxLaunch {
   const void* x;
@@ -57,11 +57,11 @@ struct SoftmaxLaunch {
 // Fewer elements are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr std::int64_t kSoftmaxGrain = 16384;
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 template <class Raw, class TIn, class TOut>
@@ -106,11 +106,11 @@ void RunSoftmax(const internal::SoftmaxLaunch& a) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 HWY_EXPORT(RunSoftmax);
@@ -157,5 +157,5 @@ KernelEntry BuiltinSoftmaxCpu() {
   return internal::BuiltinEntry("softmax", internal::FloatFormats(), &MakeSoftmax);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

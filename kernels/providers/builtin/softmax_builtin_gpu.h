@@ -7,7 +7,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // A problem: rows of x [rows, cols] and y [rows, cols] in device memory, row-major.
 struct SoftmaxRows {
@@ -24,6 +24,6 @@ struct SoftmaxRows {
 // Enqueues one launch.
 ErrorCode LaunchSoftmax(const SoftmaxRows& rows, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_SOFTMAX_BUILTIN_GPU_H_

@@ -18,7 +18,7 @@
 #include "kernels/providers/builtin/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // Two vectors at a time would hide the latency of the arithmetic; four also hide that of the loads.
@@ -105,7 +105,7 @@ void RowScale(const Raw* HWY_RESTRICT terms, std::int64_t n, Raw factor, T* HWY_
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // ASSAY_BUILTIN_SOFTMAX_ROWS_INL_H_

@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Rounds to nearest even and stores. 8-bit floats saturate.
 ASSAY_DEVICE void StoreAs(DType format, void* base, std::int64_t at, float v) {
@@ -52,6 +52,6 @@ ASSAY_DEVICE double LoadAs(DType /*fp64*/, const void* base, std::int64_t at, do
   return static_cast<const double*>(base)[at];
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_STORE_GPU_H_

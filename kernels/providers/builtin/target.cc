@@ -11,21 +11,21 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 const char* NameOfTarget() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 HWY_EXPORT(NameOfTarget);
 
 std::string BuiltinTarget() { return HWY_DYNAMIC_DISPATCH(NameOfTarget)(); }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif  // HWY_ONCE

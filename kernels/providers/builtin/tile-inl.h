@@ -31,7 +31,7 @@
 #include "kernels/providers/builtin/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 // The arithmetic of a product. Raw is the type of a converted element, Unit the operand of one
@@ -290,7 +290,7 @@ struct MatrixSource {
 };
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // ASSAY_BUILTIN_TILE_INL_H_

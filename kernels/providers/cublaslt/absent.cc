@@ -2,7 +2,7 @@
 #include "absl/status/status.h"
 #include "kernels/providers/cublaslt/cublaslt.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr char kReason[] = "this build was made without cuBLASLt's header, cublasLt.h";
@@ -22,4 +22,4 @@ KernelEntry CublasltGemm(std::string_view backend) {
                      .unavailable_reason = kReason};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

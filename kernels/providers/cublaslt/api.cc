@@ -3,7 +3,7 @@
 #include "kernels/providers/vendor/library.h"
 #include "kernels/text/cat.h"
 
-namespace assay::cublaslt {
+namespace assay::inline kernels::cublaslt {
 namespace {
 
 constexpr const char* kFiles[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
@@ -73,4 +73,4 @@ absl::Status StatusOf(cublasStatus_t status, std::string_view what) {
   }
 }
 
-}  // namespace assay::cublaslt
+}  // namespace assay::kernels::cublaslt

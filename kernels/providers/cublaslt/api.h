@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay::cublaslt {
+namespace assay::inline kernels::cublaslt {
 
 struct Api {
   decltype(cublasLtGetVersion)* get_version = nullptr;
@@ -48,6 +48,6 @@ absl::StatusOr<cublasLtHandle_t> Handle();
 // "cuBLASLt 13.0.2, <what>: CUBLAS_STATUS_NOT_SUPPORTED".
 absl::Status StatusOf(cublasStatus_t status, std::string_view what);
 
-}  // namespace assay::cublaslt
+}  // namespace assay::kernels::cublaslt
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUBLASLT_API_H_

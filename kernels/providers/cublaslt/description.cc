@@ -1,6 +1,6 @@
 #include "kernels/providers/cublaslt/description.h"
 
-namespace assay::cublaslt {
+namespace assay::inline kernels::cublaslt {
 namespace {
 
 std::uint32_t EpilogueOf(const GemmProblem& p) {
@@ -44,4 +44,4 @@ void Prefer(std::uint64_t workspace, Descriptors& d) {
   d.Prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
 }
 
-}  // namespace assay::cublaslt
+}  // namespace assay::kernels::cublaslt

@@ -16,7 +16,7 @@
 #include "kernels/providers/cublaslt/api.h"
 #include "kernels/providers/cublaslt/forms.h"
 
-namespace assay::cublaslt {
+namespace assay::inline kernels::cublaslt {
 
 // A stand-in for a pointer that does not exist yet. The routines that get it only look at its
 // alignment.
@@ -84,6 +84,6 @@ void Describe(const GemmProblem& p, const Plan& plan, const Formats& f, Descript
 // format.
 void Prefer(std::uint64_t workspace, Descriptors& d);
 
-}  // namespace assay::cublaslt
+}  // namespace assay::kernels::cublaslt
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUBLASLT_DESCRIPTION_H_

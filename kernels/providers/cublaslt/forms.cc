@@ -7,7 +7,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay::cublaslt {
+namespace assay::inline kernels::cublaslt {
 namespace {
 
 constexpr std::int64_t kFp8Multiple = 16;
@@ -153,4 +153,4 @@ absl::Status CheckProblem(const GemmProblem& p, const Plan& plan, int architectu
   return fp8 ? CheckFp8(p, plan, architecture) : absl::OkStatus();
 }
 
-}  // namespace assay::cublaslt
+}  // namespace assay::kernels::cublaslt

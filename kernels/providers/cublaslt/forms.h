@@ -13,7 +13,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 
-namespace assay::cublaslt {
+namespace assay::inline kernels::cublaslt {
 
 struct Formats {
   cudaDataType_t in, c, out, scale;
@@ -31,6 +31,6 @@ int ArchitectureOf(const Device& device);
 // `architecture` is 0, the library itself checks what depends on the architecture.
 absl::Status CheckProblem(const GemmProblem& p, const Plan& plan, int architecture);
 
-}  // namespace assay::cublaslt
+}  // namespace assay::kernels::cublaslt
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUBLASLT_FORMS_H_

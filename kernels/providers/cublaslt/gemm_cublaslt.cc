@@ -18,7 +18,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using cublaslt::Api;
@@ -295,4 +295,4 @@ KernelEntry CublasltGemm(std::string_view backend) {
                      .unavailable_reason = api.ok() ? "" : std::string(api.status().message())};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

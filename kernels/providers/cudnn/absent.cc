@@ -2,7 +2,7 @@
 #include "absl/status/status.h"
 #include "kernels/providers/cudnn/cudnn.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr char kReason[] = "this build was made without cuDNN's headers, cudnn.h";
@@ -27,4 +27,4 @@ KernelEntry CudnnSoftmax(std::string_view backend) { return Entry("softmax", bac
 KernelEntry CudnnLayerNorm(std::string_view backend) { return Entry("layer_norm", backend); }
 KernelEntry CudnnAttention(std::string_view backend) { return Entry("attention", backend); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -5,7 +5,7 @@
 #include "kernels/providers/vendor/library.h"
 #include "kernels/text/cat.h"
 
-namespace assay::cudnn {
+namespace assay::inline kernels::cudnn {
 namespace {
 
 constexpr const char* kFiles[] = {"libcudnn.so.9", "libcudnn.so"};
@@ -105,4 +105,4 @@ KernelEntry Entry(std::string_view op, std::string_view backend, std::vector<DTy
                      .unavailable_reason = api.ok() ? "" : std::string(api.status().message())};
 }
 
-}  // namespace assay::cudnn
+}  // namespace assay::kernels::cudnn

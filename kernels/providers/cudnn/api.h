@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/providers/provider.h"
 
-namespace assay::cudnn {
+namespace assay::inline kernels::cudnn {
 
 struct Api {
   decltype(cudnnGetVersion)* get_version = nullptr;
@@ -53,6 +53,6 @@ absl::StatusOr<cudnnDataType_t> TypeOf(DType format);
 KernelEntry Entry(std::string_view op, std::string_view backend, std::vector<DType> dtypes,
                   KernelFactory make);
 
-}  // namespace assay::cudnn
+}  // namespace assay::kernels::cudnn
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUDNN_API_H_

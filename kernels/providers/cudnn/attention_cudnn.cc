@@ -19,7 +19,7 @@
 #include "kernels/providers/refusals.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using cudnn::Descriptor;
@@ -146,4 +146,4 @@ KernelEntry CudnnAttention(std::string_view backend) {
   return cudnn::Entry("attention", backend, {DType::kF16, DType::kBF16}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

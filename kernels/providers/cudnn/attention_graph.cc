@@ -12,7 +12,7 @@
 
 #include "kernels/providers/cudnn/operations.h"
 
-namespace assay::cudnn {
+namespace assay::inline kernels::cudnn {
 namespace {
 
 constexpr std::int64_t kFirstVirtual = 100;  // uids of intermediate tensors
@@ -146,4 +146,4 @@ std::vector<Descriptor> AttentionGraph(const AttentionProblem& p, cudnnDataType_
   return graph.Take();
 }
 
-}  // namespace assay::cudnn
+}  // namespace assay::kernels::cudnn

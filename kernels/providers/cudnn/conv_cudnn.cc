@@ -12,7 +12,7 @@
 #include "kernels/providers/cudnn/operations.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using cudnn::Descriptor;
@@ -136,4 +136,4 @@ KernelEntry CudnnConv(std::string_view backend) {
                       {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

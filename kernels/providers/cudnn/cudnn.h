@@ -13,7 +13,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // `backend` must be a literal, because the entries keep it. Its devices must be GpuDevices.
 
@@ -26,6 +26,6 @@ KernelEntry CudnnLayerNorm(std::string_view backend);
 // fp16, bf16 to themselves. Grouped queries. Causal if no query is before the first key.
 KernelEntry CudnnAttention(std::string_view backend);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUDNN_CUDNN_H_

@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay::cudnn {
+namespace assay::inline kernels::cudnn {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // [bytes] of every operand; blocks have 256
@@ -225,4 +225,4 @@ absl::Status ExecutionPlan::Run(std::span<const std::int64_t> uids,
   return StatusOf(Library().execute(handle_, plan_.get(), pack_->get()), "the launch");
 }
 
-}  // namespace assay::cudnn
+}  // namespace assay::kernels::cudnn

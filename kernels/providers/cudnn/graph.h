@@ -15,7 +15,7 @@
 #include "kernels/providers/cudnn/api.h"
 #include "kernels/runtime/device.h"
 
-namespace assay::cudnn {
+namespace assay::inline kernels::cudnn {
 
 // One object of the backend API. Its attributes are set one by one, and then it is finalized.
 class Descriptor {
@@ -99,6 +99,6 @@ class ExecutionPlan {
   std::unique_ptr<Descriptor> pack_;  // of the last launch
 };
 
-}  // namespace assay::cudnn
+}  // namespace assay::kernels::cudnn
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_

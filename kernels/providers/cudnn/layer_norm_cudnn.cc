@@ -13,7 +13,7 @@
 #include "kernels/providers/cudnn/operations.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using cudnn::Descriptor;
@@ -124,4 +124,4 @@ KernelEntry CudnnLayerNorm(std::string_view backend) {
   return cudnn::Entry("layer_norm", backend, {DType::kF32, DType::kF16, DType::kBF16}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "kernels/providers/cudnn/graph.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay::cudnn {
+namespace assay::inline kernels::cudnn {
 
 // uids: x 1, w 2, y 3. `in` is the format of the data in `from`. The arithmetic is fp64 for fp64.
 Descriptor ConvOperation(const ConvProblem& p, DType in, cudnnDataType_t from, cudnnDataType_t to);
@@ -30,6 +30,6 @@ Descriptor AttentionOperation(const AttentionProblem& p, cudnnDataType_t type);
 // 8.
 std::vector<Descriptor> AttentionGraph(const AttentionProblem& p, cudnnDataType_t type);
 
-}  // namespace assay::cudnn
+}  // namespace assay::kernels::cudnn
 
 #endif  // ASSAY_KERNELS_PROVIDERS_CUDNN_OPERATIONS_H_

@@ -11,7 +11,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using cudnn::StatusOf;
@@ -107,4 +107,4 @@ KernelEntry CudnnSoftmax(std::string_view backend) {
                       &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

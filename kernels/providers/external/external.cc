@@ -13,7 +13,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Puts the bytes of a tensor's logical elements, which come in pieces, into device memory.
@@ -183,4 +183,4 @@ KernelEntry ExternalEntry(std::string_view op, std::string_view backend) {
                      .make = &MakeExternal};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

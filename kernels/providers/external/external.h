@@ -31,7 +31,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The way to the other process. Inputs have the numbers from 0 on, the output has the next one. A
 // tensor's bytes are its logical elements in their order, without padding.
@@ -76,6 +76,6 @@ class Elsewhere {
 // every format.
 KernelEntry ExternalEntry(std::string_view op, std::string_view backend);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_H_

@@ -6,7 +6,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The bytes of one result, which come in pieces.
@@ -59,4 +59,4 @@ absl::Status ExternalReference::Run(std::span<double> value, std::span<double> m
                    " of its result and ", arriving[1].received, " of the magnitudes"));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 #include "kernels/providers/external/external.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // It runs after the kernel of the same case was made, and before another is.
 class ExternalReference final : public CheckedReference {
@@ -27,6 +27,6 @@ class ExternalReference final : public CheckedReference {
   int first_ = 0;  // the number of the tensor that holds the reference
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_REFERENCE_H_

@@ -22,7 +22,7 @@
 #include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using dnnl::memory;
@@ -328,4 +328,4 @@ KernelEntry OnednnAttention() {
   return onednn::Entry("attention", {DType::kF32, DType::kBF16}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

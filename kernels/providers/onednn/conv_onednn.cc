@@ -12,7 +12,7 @@
 #include "kernels/providers/onednn/primitives.h"
 #include "kernels/providers/refusals.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using dnnl::memory;
@@ -234,4 +234,4 @@ KernelEntry OnednnConv() {
   return onednn::Entry("conv", {DType::kF32, DType::kBF16, DType::kI8}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using dnnl::memory;
@@ -59,4 +59,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
 
 KernelEntry OnednnCopy() { return onednn::Entry("copy", AllFormats(), &Make); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -17,7 +17,7 @@
 #include "kernels/providers/onednn/primitives.h"
 #include "kernels/providers/refusals.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using onednn::Compiled;
@@ -196,4 +196,4 @@ KernelEntry OnednnGemm() {
   return onednn::Entry("gemm", {DType::kF32, DType::kBF16, DType::kI8}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -8,7 +8,7 @@
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using onednn::Desc;
@@ -93,4 +93,4 @@ KernelEntry OnednnLayerNorm() {
   return onednn::Entry("layer_norm", {DType::kF32, DType::kBF16}, &Make);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // matmul; fp32, bf16, int8 to int32.
 KernelEntry OnednnGemm();
@@ -23,6 +23,6 @@ KernelEntry OnednnLayerNorm();
 // reorder to the same layout; every format, as bits.
 KernelEntry OnednnCopy();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_ONEDNN_ONEDNN_H_

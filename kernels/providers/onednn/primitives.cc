@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 
-namespace assay::onednn {
+namespace assay::inline kernels::onednn {
 namespace {
 
 constexpr std::size_t kKept = 256;  // compiled primitives; each has at most a few hundred kB
@@ -181,4 +181,4 @@ absl::Status AllocateScratchpad(Device& device, const std::vector<Step*>& steps)
   return absl::OkStatus();
 }
 
-}  // namespace assay::onednn
+}  // namespace assay::kernels::onednn

@@ -25,7 +25,7 @@
 #include "kernels/runtime/tensor.h"
 #include "kernels/text/cat.h"
 
-namespace assay::onednn {
+namespace assay::inline kernels::onednn {
 
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
@@ -121,6 +121,6 @@ auto Guarded(std::string_view what, F body) -> decltype(body()) {
   }
 }
 
-}  // namespace assay::onednn
+}  // namespace assay::kernels::onednn
 
 #endif  // ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_

@@ -6,7 +6,7 @@
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using onednn::Desc;
@@ -74,4 +74,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
 
 KernelEntry OnednnSoftmax() { return onednn::Entry("softmax", {DType::kF32, DType::kBF16}, &Make); }
 
-}  // namespace assay
+}  // namespace assay::kernels

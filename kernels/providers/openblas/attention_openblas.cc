@@ -17,7 +17,7 @@
 #include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kScoreBytes = std::int64_t{8} << 20;  // scores of a block of rows
@@ -149,4 +149,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
 KernelEntry OpenblasAttention() { return blas::Entry("attention", &Make); }
 
-}  // namespace assay
+}  // namespace assay::kernels

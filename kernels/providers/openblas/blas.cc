@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/text/cat.h"
 
-namespace assay::blas {
+namespace assay::inline kernels::blas {
 namespace {
 
 blasint Int(std::int64_t v) { return static_cast<blasint>(v); }
@@ -80,4 +80,4 @@ void Gemm(const GemmArgs<double>& g) {
 void Copy(std::int64_t count, const float* x, float* y) { cblas_scopy(Int(count), x, 1, y, 1); }
 void Copy(std::int64_t count, const double* x, double* y) { cblas_dcopy(Int(count), x, 1, y, 1); }
 
-}  // namespace assay::blas
+}  // namespace assay::kernels::blas

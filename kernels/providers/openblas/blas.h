@@ -13,7 +13,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/providers/provider.h"
 
-namespace assay::blas {
+namespace assay::inline kernels::blas {
 
 // The processor whose kernels run, and the library's build: "SkylakeX, openmp".
 std::string Implementation();
@@ -51,6 +51,6 @@ void Gemm(const GemmArgs<double>& g);
 void Copy(std::int64_t count, const float* x, float* y);
 void Copy(std::int64_t count, const double* x, double* y);
 
-}  // namespace assay::blas
+}  // namespace assay::kernels::blas
 
 #endif  // ASSAY_KERNELS_PROVIDERS_OPENBLAS_BLAS_H_

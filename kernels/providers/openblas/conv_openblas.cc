@@ -15,7 +15,7 @@
 #include "kernels/providers/openblas/openblas.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kPatchBytes = std::int64_t{16} << 20;
@@ -197,4 +197,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
 KernelEntry OpenblasConv() { return blas::Entry("conv", &Make); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 #include "kernels/providers/openblas/blas.h"
 #include "kernels/providers/openblas/openblas.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;  // [elements]
@@ -37,4 +37,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
 
 KernelEntry OpenblasCopy() { return blas::Entry("copy", &Make); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -11,7 +11,7 @@
 #include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // With fewer multiplications than this, a call does not use all threads.
@@ -86,4 +86,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
 
 KernelEntry OpenblasGemm() { return blas::Entry("gemm", &Make); }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // cblas_?gemm, one call for each batch.
 KernelEntry OpenblasGemm();
@@ -16,6 +16,6 @@ KernelEntry OpenblasAttention();
 // cblas_?copy.
 KernelEntry OpenblasCopy();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_OPENBLAS_OPENBLAS_H_

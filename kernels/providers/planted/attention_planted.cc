@@ -15,7 +15,7 @@
 #include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -285,4 +285,4 @@ Made MakeAttention(const Case& c, const Plan& plan, Device&) {
   return std::make_unique<AttentionKernel<float>>(p, dtype, *defect, Site(c));
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -12,7 +12,7 @@
 #include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {"dropped-tap",     "flipped-filter",      "wrong-group",
@@ -168,4 +168,4 @@ Made MakeConv(const Case& c, const Plan& plan, Device&) {
   return std::make_unique<ConvKernel<float>>(p, *defect, Site(c));
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -5,7 +5,7 @@
 
 #include "kernels/providers/planted/factories.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 class CopyKernel : public Kernel {
@@ -30,4 +30,4 @@ Made MakeCopy(const Case& c, const Plan&, Device&) {
   return std::make_unique<CopyKernel>();
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

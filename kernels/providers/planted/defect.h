@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 // Another name of a defect, for a row of the table with another problem.
 template <class Defect>
@@ -48,6 +48,6 @@ class NamedDefect {
   int place_;
 };
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_DEFECT_H_

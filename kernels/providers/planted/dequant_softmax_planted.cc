@@ -11,7 +11,7 @@
 #include "kernels/providers/planted/factories.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {"no-max",           "wrong-scale",        "dropped-scale",
@@ -132,4 +132,4 @@ Made MakeDequantSoftmax(const Case& c, const Plan&, Device&) {
                                                 *defect);
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -10,7 +10,7 @@
 #include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {"dropped-multiply", "dropped-silu",      "swapped-operands",
@@ -84,4 +84,4 @@ Made MakeElementwise(const Case& c, const Plan&, Device&) {
   return std::make_unique<ElementwiseKernel>(std::get<ElementwiseProblem>(c.problem), *defect);
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

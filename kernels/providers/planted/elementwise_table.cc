@@ -2,7 +2,7 @@
 #include "kernels/providers/planted/row.h"
 #include "kernels/providers/planted/table.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 ElementwiseProblem Of(std::string_view kind, bool broadcast = false) {
@@ -50,4 +50,4 @@ std::vector<PlantedDefect> ElementwiseGpuTable() {
   return rows;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -21,7 +21,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr unsigned kChildSeconds = 120;
@@ -133,4 +133,4 @@ class EscapeKernel : public Kernel {
 
 std::unique_ptr<Kernel> MakeEscape() { return std::make_unique<EscapeKernel>(); }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

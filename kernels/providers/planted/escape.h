@@ -6,7 +6,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 // The kernel finds the files of the process that started the worker by that process's command line,
 // as an intruder would. It tries to read the TLS key, the roles, the configuration and the store;
@@ -16,6 +16,6 @@ namespace assay::planted {
 // child ends by itself after two minutes.
 std::unique_ptr<Kernel> MakeEscape();
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_ESCAPE_H_

@@ -12,7 +12,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/provider.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 using Made = absl::StatusOr<std::unique_ptr<Kernel>>;
 
@@ -67,6 +67,6 @@ inline std::uint64_t Truncated(double v, DType format) {
   return std::fabs(ToDouble(format, bits)) > std::fabs(v) ? bits - 1 : bits;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::size_t kChunk = 16ULL << 20;  // [bytes] taken each time
@@ -80,4 +80,4 @@ std::unique_ptr<Kernel> MakeFault(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -8,11 +8,11 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 // `name` is "hang", "crash", "abort", "exit", "alloc" or "garbage". nullptr for other names.
 std::unique_ptr<Kernel> MakeFault(std::string_view name);
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_

@@ -17,7 +17,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/text/cat.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -228,4 +228,4 @@ Made MakeHiddenGemm(const Case& c, const Plan& plan) {
   return std::make_unique<HiddenGemm>(p, *defect, Site(c));
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

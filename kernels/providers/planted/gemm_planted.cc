@@ -19,7 +19,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/text/cat.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -375,4 +375,4 @@ Made MakeGemm(const Case& c, const Plan& plan, Device&) {
   return std::make_unique<GemmKernel<float>>(p, *defect, dtype, Site(c));
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -3,7 +3,7 @@
 #include "kernels/providers/planted/row.h"
 #include "kernels/providers/planted/table.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::int64_t kShort = 256;
@@ -162,4 +162,4 @@ Rows HiddenLayerNormTable() {
   };
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -8,7 +8,7 @@
 #include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -149,4 +149,4 @@ Made MakeLayerNorm(const Case& c, const Plan& plan, Device&) {
                                            plan.inputs[0].dtype, *defect);
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -8,7 +8,7 @@
 #include "kernels/providers/planted/table.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr double kBlockedSeconds = 0.5;  // deadline of a kernel that never returns
@@ -89,4 +89,4 @@ absl::Status NoSuchDefect(const Case& c) {
 }
 
 }  // namespace planted
-}  // namespace assay
+}  // namespace assay::kernels

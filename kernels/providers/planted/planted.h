@@ -18,7 +18,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct PlantedDefect {
   std::string_view op;
@@ -62,6 +62,6 @@ Case PlantedCase(const PlantedDefect& defect, DType dtype, std::uint64_t seed = 
 // Makes a kernel for every row of the CPU's table.
 std::vector<KernelEntry> PlantedKernels();
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_H_

@@ -5,7 +5,7 @@
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/planted.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 KernelFactory FactoryOf(std::string_view op) {
@@ -43,4 +43,4 @@ std::vector<KernelEntry> PlantedKernels() {
   return kernels;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu/host.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace planted {
 namespace {
 
@@ -125,4 +125,4 @@ std::vector<KernelEntry> PlantedGpuKernels(std::string_view backend) {
   return kernels;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,13 +12,13 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Makes a kernel for every row of PlantedDefects(backend). `backend` is "cuda", "hip" or "simt" and
 // must be a literal, because the entries keep it. The emulator runs in the process of its tests. So
 // a kernel that ends its process cannot run there, and its entry says so.
 std::vector<KernelEntry> PlantedGpuKernels(std::string_view backend);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_GPU_H_

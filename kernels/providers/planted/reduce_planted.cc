@@ -11,7 +11,7 @@
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/site.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -123,4 +123,4 @@ Made MakeReduce(const Case& c, const Plan&, Device&) {
   return std::make_unique<ReduceKernel>(std::get<ReduceProblem>(c.problem), *defect, Site(c));
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

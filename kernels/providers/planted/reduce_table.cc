@@ -2,7 +2,7 @@
 #include "kernels/providers/planted/row.h"
 #include "kernels/providers/planted/table.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 ReduceProblem Of(std::string_view kind, IntList shape, std::int64_t axis = -1) {
@@ -55,4 +55,4 @@ std::vector<PlantedDefect> ReduceGpuTable() {
   return rows;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

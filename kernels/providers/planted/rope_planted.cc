@@ -9,7 +9,7 @@
 #include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {"wrong-sign",    "swapped-halves", "other-pairs",
@@ -72,4 +72,4 @@ Made MakeRope(const Case& c, const Plan&, Device&) {
   return std::make_unique<RopeKernel>(std::get<RopeProblem>(c.problem), *defect);
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

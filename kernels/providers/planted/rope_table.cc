@@ -2,7 +2,7 @@
 #include "kernels/providers/planted/row.h"
 #include "kernels/providers/planted/table.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 RopeProblem Of(std::int64_t start, bool interleaved = false) {
@@ -45,4 +45,4 @@ std::vector<PlantedDefect> RopeGpuTable() {
   return rows;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

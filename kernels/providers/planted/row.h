@@ -8,7 +8,7 @@
 
 #include "kernels/providers/planted/planted.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 using Rows = std::vector<PlantedDefect>;
 using Types = std::vector<DType>;
@@ -65,6 +65,6 @@ struct Row : PlantedDefect {
   }
 };
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_ROW_H_

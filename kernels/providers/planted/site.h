@@ -8,7 +8,7 @@
 #include "kernels/numerics/philox.h"
 #include "kernels/ops/case.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 class Site {
  public:
@@ -27,6 +27,6 @@ class Site {
   std::uint64_t seed_;
 };
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_SITE_H_

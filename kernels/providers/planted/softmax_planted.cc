@@ -10,7 +10,7 @@
 #include "kernels/providers/planted/factories.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -127,4 +127,4 @@ Made MakeSoftmax(const Case& c, const Plan&, Device&) {
   return std::make_unique<SoftmaxKernel>(*defect);
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -4,7 +4,7 @@
 
 #include "kernels/providers/planted/row.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 // Sums so long that a single lost term is small beside them.
@@ -358,4 +358,4 @@ std::vector<PlantedDefect> MakeTable() {
   return table;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

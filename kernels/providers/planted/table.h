@@ -7,7 +7,7 @@
 
 #include "kernels/providers/planted/planted.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 // The table of the CPU's kernels.
 std::vector<PlantedDefect> MakeTable();
@@ -38,6 +38,6 @@ std::vector<PlantedDefect> HiddenLayerNormTable();
 std::vector<PlantedDefect> OfAnyFloats(std::string_view op, const std::vector<DType>& dtypes,
                                        const Problem& plain, const Problem& ragged);
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_TABLE_H_

@@ -6,7 +6,7 @@
 #include "kernels/providers/planted/row.h"
 #include "kernels/providers/planted/table.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 GemmProblem Gemm() {
@@ -233,4 +233,4 @@ std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address) {
   return table;
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/runs.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_DEVICE std::int64_t OffsetIn(const Extents& e, const Tile& at, std::int64_t batch,
@@ -110,4 +110,4 @@ ErrorCode LaunchHang(const unsigned long long* never, Stream stream) {
   return Launch(Hang, Extent{1, 1, 1}, Extent{1, 1, 1}, 0, stream, never);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

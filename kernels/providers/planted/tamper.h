@@ -10,7 +10,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // The same part of several matrices of a view: where it begins, and its extents.
 struct Tile {
@@ -60,6 +60,6 @@ ErrorCode LaunchOverwrite(void* at, std::int64_t bytes, unsigned char byte, Stre
 // Enqueues one thread that ends only if *never is not 0. `never` is device memory that holds 0.
 ErrorCode LaunchHang(const unsigned long long* never, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPER_H_

@@ -10,7 +10,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 namespace {
 
 using gpu::Change;
@@ -198,4 +198,4 @@ gpu::ErrorCode TamperedKernel::SwapRows(const TensorView& output, gpu::Stream st
   return gpu::LaunchTamper(swap, stream);
 }
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted

@@ -18,7 +18,7 @@
 #include "kernels/providers/planted/tamper.h"
 #include "kernels/providers/provider.h"
 
-namespace assay::planted {
+namespace assay::inline kernels::planted {
 
 inline constexpr std::string_view kGpuDefects[] = {
     "correct",
@@ -90,6 +90,6 @@ class TamperedKernel final : public Kernel {
   int launches_ = 0;
 };
 
-}  // namespace assay::planted
+}  // namespace assay::kernels::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPERED_KERNEL_H_

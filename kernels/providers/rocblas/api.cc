@@ -5,7 +5,7 @@
 #include "kernels/providers/vendor/library.h"
 #include "kernels/text/cat.h"
 
-namespace assay::rocblas {
+namespace assay::inline kernels::rocblas {
 namespace {
 
 constexpr const char* kFiles[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so"};
@@ -80,4 +80,4 @@ absl::Status StatusOf(Status status, std::string_view what) {
   }
 }
 
-}  // namespace assay::rocblas
+}  // namespace assay::kernels::rocblas

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay::rocblas {
+namespace assay::inline kernels::rocblas {
 
 // Enumerations of a C interface are ints. These are the values that matter here.
 using Handle = void*;
@@ -90,6 +90,6 @@ absl::Status UseWorkspace(Handle handle, void* data, std::size_t bytes);
 // RESOURCE_EXHAUSTED if it has no memory, INTERNAL for anything else.
 absl::Status StatusOf(Status status, std::string_view what);
 
-}  // namespace assay::rocblas
+}  // namespace assay::kernels::rocblas
 
 #endif  // ASSAY_KERNELS_PROVIDERS_ROCBLAS_API_H_

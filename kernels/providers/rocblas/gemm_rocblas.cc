@@ -13,7 +13,7 @@
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using rocblas::DataType;
@@ -175,4 +175,4 @@ KernelEntry RocblasGemm(std::string_view backend) {
                      .unavailable_reason = api.ok() ? "" : std::string(api.status().message())};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -15,12 +15,12 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The kernel for fp64, fp32, fp16, bf16 and int8. `backend` must be a literal, because the entry
 // keeps it. Its devices must be GpuDevices.
 KernelEntry RocblasGemm(std::string_view backend);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_ROCBLAS_ROCBLAS_H_

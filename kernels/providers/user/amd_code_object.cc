@@ -14,7 +14,7 @@
 #include "kernels/providers/user/message_pack.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::string_view kBundle = "__CLANG_OFFLOAD_BUNDLE__";
@@ -204,4 +204,4 @@ bool IsFor(std::string_view architecture, std::string_view device) {
   return std::includes(had.begin(), had.end(), named.begin(), named.end());
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

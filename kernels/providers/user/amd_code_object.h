@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct AmdKernel {
   std::string symbol;
@@ -36,6 +36,6 @@ absl::StatusOr<std::vector<AmdCodeObject>> AmdCodeObjects(std::string_view bytes
 // that the code names.
 bool IsFor(std::string_view architecture, std::string_view device);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_AMD_CODE_OBJECT_H_

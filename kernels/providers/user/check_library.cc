@@ -12,7 +12,7 @@
 #include "kernels/providers/user/elf_file.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 #if defined(__x86_64__)
@@ -168,4 +168,4 @@ absl::Status CheckLibrary(std::span<const std::byte> bytes) {
   return status;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

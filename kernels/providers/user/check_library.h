@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The function that a kernel's library exports (kernels/sdk/assay/kernel.h).
 inline constexpr char kKernelSymbol[] = "assay_kernel_v1";
@@ -26,6 +26,6 @@ inline constexpr char kEmulatedSymbol[] = "assay_simt_v1";
 // Whether the library exports the symbol. False if the file is malformed.
 bool ExportsSymbol(std::span<const std::byte> bytes, std::string_view symbol);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_CHECK_LIBRARY_H_

@@ -12,7 +12,7 @@
 #include "kernels/providers/user/elf_file.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::size_t kMostKernels = 1'000;
@@ -169,4 +169,4 @@ absl::StatusOr<std::string> ChooseKernel(const std::vector<std::string>& symbols
                     : Cat("the file has no kernel ", entry, "; it has ", Join(listed, ", "), more));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

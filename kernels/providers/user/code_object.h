@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The symbols of the kernels, in the order of the file. INVALID_ARGUMENT says what the bytes are
 // instead.
@@ -26,6 +26,6 @@ bool IsSymbol(std::string_view name);
 absl::StatusOr<std::string> ChooseKernel(const std::vector<std::string>& symbols,
                                          std::string_view entry);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_CODE_OBJECT_H_

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::size_t kMostSymbolBytes = 2048;
@@ -107,4 +107,4 @@ std::optional<std::string> Demangled(const std::string& symbol) {
   return std::string(text.get());
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -5,13 +5,13 @@
 #include <optional>
 #include <string>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // "lab::gemm(float const*, int)" of "_ZN3lab4gemmEPKfi". Nothing if the symbol is none of C++, or
 // has other types than plain ones, or if its text could be far longer than itself: a symbol may
 // name a part of itself again and again.
 std::optional<std::string> Demangled(const std::string& symbol);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_DEMANGLE_H_

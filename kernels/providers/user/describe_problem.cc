@@ -15,7 +15,7 @@
 #include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
@@ -170,4 +170,4 @@ absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, cons
   return writer.Take();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -10,7 +10,7 @@
 #include "kernels/ops/plan.h"
 #include "kernels/runner/protocol.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Fills in everything but judge_pid, thread_count and memory_bytes. Each operand has its guard
 // bands around it, and begins at a page. UNIMPLEMENTED if a problem has more fields or operands
@@ -19,6 +19,6 @@ namespace assay {
 absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan,
                                                              bool reference = false);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_DESCRIBE_PROBLEM_H_

@@ -23,7 +23,7 @@
 #include "kernels/simt/expression.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using simt::Parameter;
@@ -314,4 +314,4 @@ KernelEntry UserDeviceKernels(std::string_view prefix, std::string_view backend)
                      .make = &MakeDeviceKernel};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

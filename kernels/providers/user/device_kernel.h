@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Makes the kernel of the device program beside c.kernel_file (device_program.h) for the
 // architecture of `device`, a GpuDevice. UNIMPLEMENTED if there is none, or if the kernel does not
@@ -25,6 +25,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDeviceKernel(const Case& c, const Pl
 // The entry of all operators on a GPU, for providers that begin with `prefix`.
 KernelEntry UserDeviceKernels(std::string_view prefix, std::string_view backend);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_DEVICE_KERNEL_H_

@@ -6,7 +6,7 @@
 
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 class Lines {
@@ -79,4 +79,4 @@ absl::StatusOr<DeviceProgram> ReadDeviceProgram(std::string_view bytes) {
   return program;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

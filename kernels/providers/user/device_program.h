@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 struct DeviceProgram {
   std::string name;                  // of the kernel, as its author calls it
@@ -40,6 +40,6 @@ std::string ToBytes(const DeviceProgram& program);
 // INVALID_ARGUMENT if the bytes are none of ToBytes.
 absl::StatusOr<DeviceProgram> ReadDeviceProgram(std::string_view bytes);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_DEVICE_PROGRAM_H_

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 class ElfFile {
  public:
@@ -57,6 +57,6 @@ class ElfFile {
   const std::string_view bytes_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_ELF_FILE_H_

@@ -6,7 +6,7 @@
 #include "kernels/providers/user/demangle.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using simt::Parameter;
@@ -149,4 +149,4 @@ std::size_t SizeOf(const Parameter& parameter) {
   return parameter.dtype == ASSAY_F32 ? sizeof(float) : sizeof(std::uint16_t);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/simt/cuda/assay_simt_program.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The parameters in order. Of a real number `dtype` is its format. Nothing if the symbol does not
 // say: that of a kernel marked extern "C". UNIMPLEMENTED names a parameter that no launch
@@ -22,6 +22,6 @@ absl::StatusOr<std::optional<std::vector<simt::Parameter>>> ParametersOf(const s
 // The size of an argument [bytes].
 std::size_t SizeOf(const simt::Parameter& parameter);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_

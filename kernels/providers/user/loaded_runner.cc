@@ -15,7 +15,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kLargestLibrary = std::int64_t{1} << 30;
@@ -153,4 +153,4 @@ absl::Status LoadError(const LoadedRunner& runner) {
   return Unusable(message);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -13,7 +13,7 @@
 #include "kernels/runner/protocol.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The case's deadline, a little early: the kernel's process then ends, and not the worker. The
 // judge's own work counts towards it, so a kernel may be left with too little of it.
@@ -58,6 +58,6 @@ std::string SaidBy(const RunnerProcess& process);
 // kernel does not do the case.
 absl::Status LoadError(const LoadedRunner& runner);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_LOADED_RUNNER_H_

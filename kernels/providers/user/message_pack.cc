@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace assay {
+namespace assay::inline kernels {
 
 std::optional<std::uint64_t> MessagePack::Peek(std::size_t at, std::size_t bytes) const {
   if (rest_.size() < at || rest_.size() - at < bytes) return std::nullopt;
@@ -86,4 +86,4 @@ bool MessagePack::Skip() {
   return true;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

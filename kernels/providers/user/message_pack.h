@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Goes over the values one after the other. A value that is not of the kind that was asked for
 // stays where it is.
@@ -35,6 +35,6 @@ class MessagePack {
   std::string_view rest_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_MESSAGE_PACK_H_

@@ -14,7 +14,7 @@
 #include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // What is read of an output before the runner is stopped: all of a small one.
@@ -229,4 +229,4 @@ KernelEntry UserKernels(std::string_view prefix, std::string_view backend) {
                      .make = &MakeRunnerKernel};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Makes the kernel of c.kernel_file: checks the library, starts its process and prepares it.
 // UNIMPLEMENTED if the kernel does not do the case, or if this platform cannot contain the process.
@@ -26,6 +26,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
 // `prefix`.
 KernelEntry UserKernels(std::string_view prefix, std::string_view backend = "cpu");
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_RUNNER_KERNEL_H_

@@ -27,7 +27,7 @@
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The judge waits for a launch so long without sleeping. After the first part it lets the kernel's
@@ -395,4 +395,4 @@ std::vector<std::string> RunnerProcess::LoadedLibraries(const std::string& own) 
   return libraries;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

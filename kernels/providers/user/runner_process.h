@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/runner/protocol.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The program, beside this one unless SetRunnerPath says otherwise (for tests).
 std::string RunnerPath();
@@ -96,6 +96,6 @@ class RunnerProcess {
   Costs costs_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_RUNNER_PROCESS_H_

@@ -8,7 +8,7 @@
 #include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 double* RunnerReference::ValuesInRunner() const {
   return reinterpret_cast<double*>(runner_.process->At(description_->output.offset));
@@ -74,4 +74,4 @@ absl::Status RunnerReference::Run(std::span<double> value, std::span<double> mag
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

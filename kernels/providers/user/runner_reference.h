@@ -15,7 +15,7 @@
 #include "kernels/runner/protocol.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class RunnerReference final : public CheckedReference {
  public:
@@ -43,6 +43,6 @@ class RunnerReference final : public CheckedReference {
   double slowest_ = 0;  // run so far [s]
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_USER_RUNNER_REFERENCE_H_

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<VendorLibrary> VendorLibrary::Open(std::string_view what, const char* variable,
                                                   std::span<const char* const> names) {
@@ -44,4 +44,4 @@ void* VendorLibrary::Symbol(const char* name) {
   return symbol;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class VendorLibrary {
  public:
@@ -44,6 +44,6 @@ class VendorLibrary {
   std::string missing_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_PROVIDERS_VENDOR_LIBRARY_H_

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;  // [bytes]
@@ -123,4 +123,4 @@ std::int64_t CountGuardDamage(unsigned char byte, std::span<const Block> blocks)
   return damaged;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -15,7 +15,7 @@
 #include "kernels/runtime/arena.h"
 #include "kernels/runtime/block_stack.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class CpuArena final : public Arena {
  public:
@@ -51,6 +51,6 @@ std::int64_t CountGuardDamage(unsigned char byte, std::span<const Block> blocks)
 // Counts how many of `n` bytes differ from `byte`.
 std::int64_t CountNotGuard(unsigned char byte, const unsigned char* bytes, std::int64_t n);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_ARENA_CPU_H_

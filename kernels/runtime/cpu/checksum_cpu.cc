@@ -11,7 +11,7 @@
 #include "kernels/runtime/cpu/checksum_simd.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using internal::ChecksumPanel;
@@ -250,4 +250,4 @@ absl::StatusOr<ChecksumSums> ChecksumCpu(const ChecksumRequest& request) {
   return Pass(request).Run();
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -14,7 +14,7 @@
 #include "kernels/runtime/cpu/compare_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -312,11 +312,11 @@ std::int64_t AddPanel(const ChecksumPanel& panel) { return Walk(panel).Run(); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 HWY_EXPORT(AddPanel);
 
@@ -324,5 +324,5 @@ std::int64_t AddChecksumPanel(const ChecksumPanel& panel) {
   return HWY_DYNAMIC_DISPATCH(AddPanel)(panel);
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif  // HWY_ONCE

@@ -6,7 +6,7 @@
 
 #include "kernels/numerics/dtype.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // A panel is processed in tiles of kChecksumTile columns, and a tile in strips of kChecksumStrip
 // rows. A strip's values, the probes, and the column sums of a tile stay in the first-level cache.
@@ -48,6 +48,6 @@ struct ChecksumPanel {
 // Computes the sums. Returns the number of zeros if the panel asks for counts.
 std::int64_t AddChecksumPanel(const ChecksumPanel& panel);
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_CHECKSUM_SIMD_H_

@@ -9,7 +9,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // Does what CanonicalWord does, for all words of a block. It works by element, or by byte for the
 // 8- and 4-bit formats, so it is faster.
@@ -54,6 +54,6 @@ class Canonical {
   std::array<std::uint8_t, 256> bytes_ = {};
 };
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_COMPARE_CANONICAL_H_

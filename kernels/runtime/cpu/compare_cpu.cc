@@ -9,7 +9,7 @@
 #include "kernels/runtime/cpu/compare_simd.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<CompareResult> CompareCpu(const CompareRequest& request) {
   if (absl::Status status = internal::CheckCompareRequest(request); !status.ok()) return status;
@@ -43,4 +43,4 @@ absl::StatusOr<CompareResult> CompareCpu(const CompareRequest& request) {
   return result;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

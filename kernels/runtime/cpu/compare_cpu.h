@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/runtime/compare.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Compares in SIMD on all cores.
 absl::StatusOr<CompareResult> CompareCpu(const CompareRequest& request);
@@ -18,6 +18,6 @@ absl::StatusOr<CompareResult> CompareCpu(const CompareRequest& request);
 // Compares element by element. Tests hold CompareCpu to this specification.
 absl::StatusOr<CompareResult> ComparePlain(const CompareRequest& request);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_COMPARE_CPU_H_

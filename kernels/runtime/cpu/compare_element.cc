@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 void AddElement(const CompareRule& rule, std::int64_t index, std::uint64_t bits, double r, double e,
                 CompareResult* result) {
@@ -105,4 +105,4 @@ absl::Status CheckCompareRequest(const CompareRequest& request) {
   return absl::OkStatus();
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal

@@ -9,7 +9,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/compare_rule.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // Adds element `index` to every statistic but the digests. Elements must come in ascending order.
 void AddElement(const CompareRule& rule, std::int64_t index, std::uint64_t bits, double r, double e,
@@ -21,6 +21,6 @@ void MergeCompare(const CompareResult& next, CompareResult* into);
 // Checks a request. INVALID_ARGUMENT names the field that is wrong.
 absl::Status CheckCompareRequest(const CompareRequest& request);
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_COMPARE_ELEMENT_H_

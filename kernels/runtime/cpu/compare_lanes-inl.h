@@ -19,7 +19,7 @@
 #include "kernels/runtime/cpu/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -139,7 +139,7 @@ HWY_INLINE std::uint64_t Total(VU v) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -24,7 +24,7 @@
 #include "kernels/runtime/cpu/compare_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -334,7 +334,7 @@ HWY_NOINLINE std::int64_t Bias(const CompareRule& rule, const void* block,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #endif

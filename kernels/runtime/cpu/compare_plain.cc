@@ -5,7 +5,7 @@
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/cpu/compare_element.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 absl::StatusOr<CompareResult> ComparePlain(const CompareRequest& request) {
   if (absl::Status status = internal::CheckCompareRequest(request); !status.ok()) return status;
@@ -38,4 +38,4 @@ absl::StatusOr<CompareResult> ComparePlain(const CompareRequest& request) {
   return result;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -17,7 +17,7 @@
 #include "kernels/runtime/cpu/compare_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -173,7 +173,7 @@ HWY_NOINLINE bool CountZeros(const CompareRule& rule, const void* block, const d
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -21,7 +21,7 @@
 #include "kernels/runtime/cpu/compare_records-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -328,11 +328,11 @@ void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 HWY_EXPORT(CompareChunks);
 
@@ -341,5 +341,5 @@ void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::
   HWY_DYNAMIC_DISPATCH(CompareChunks)(request, rule, begin, end, sums, result);
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif  // HWY_ONCE

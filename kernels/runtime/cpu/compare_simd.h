@@ -7,7 +7,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/cpu/compare_element.h"
 
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 // Elements of a block. They are few enough to stay in the first-level cache for a second pass, and
 // enough that the costs of a block do not matter. The number is a multiple of every vector length,
@@ -33,6 +33,6 @@ struct ChunkSums {
 void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::int64_t begin,
                    std::int64_t end, ChunkSums* sums, CompareResult* result);
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_COMPARE_SIMD_H_

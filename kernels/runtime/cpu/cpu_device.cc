@@ -20,7 +20,7 @@
 #include "kernels/runtime/cpu/strided.h"
 #include "kernels/runtime/tensor_check.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // A copy of fewer elements is not worth a second thread.
@@ -137,4 +137,4 @@ std::unique_ptr<Device> MakeEmulatedDevice(const ArenaOptions& options) {
   return std::make_unique<CpuDevice>(std::move(info), options);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -9,7 +9,7 @@
 #include "kernels/runtime/cpu/arena_cpu.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class CpuDevice final : public Device {
  public:
@@ -44,6 +44,6 @@ class CpuDevice final : public Device {
 // The memory of this machine as the device simt:0, whose kernels run under the SIMT emulator.
 std::unique_ptr<Device> MakeEmulatedDevice(const ArenaOptions& options);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_

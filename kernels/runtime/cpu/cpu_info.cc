@@ -18,7 +18,7 @@
 #include "hwy/targets.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -155,4 +155,4 @@ DeviceInfo ReadCpuInfo(int ordinal) {
   return info;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

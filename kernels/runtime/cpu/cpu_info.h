@@ -9,7 +9,7 @@
 
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The bytes of all level-3 caches of these processors together. Processors that share a cache count
 // it once. 0 if Linux does not tell. `folder` is /sys/devices/system/cpu.
@@ -21,6 +21,6 @@ std::int64_t LastCacheBytes(const std::string& folder, const std::vector<int>& p
 // the processor has one, and "memory_limit" = "cgroup" if the cgroup's limit is the smaller one.
 DeviceInfo ReadCpuInfo(int ordinal);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_CPU_INFO_H_

@@ -7,7 +7,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/cpu/strided.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kPackedWords = 512;  // words of one step over strided data, 4 KiB
@@ -54,4 +54,4 @@ TensorDigest DigestCpu(const TensorView& view) {
   return total;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -7,7 +7,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The digest of the logical elements, on all cores.
 TensorDigest DigestCpu(const TensorView& view);
@@ -16,6 +16,6 @@ TensorDigest DigestCpu(const TensorView& view);
 void AccumulateDigest(DType dtype, const void* words, std::int64_t n, std::int64_t first_word,
                       TensorDigest& digest);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_DIGEST_CPU_H_

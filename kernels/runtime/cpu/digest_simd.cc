@@ -11,7 +11,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -145,11 +145,11 @@ void AccumulateTarget(DType dtype, const void* words, std::int64_t n, std::int64
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 HWY_EXPORT(AccumulateTarget);
 
 void AccumulateDigest(DType dtype, const void* words, std::int64_t n, std::int64_t first_word,
@@ -157,5 +157,5 @@ void AccumulateDigest(DType dtype, const void* words, std::int64_t n, std::int64
   HWY_DYNAMIC_DISPATCH(AccumulateTarget)(dtype, words, n, first_word, digest);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "kernels/numerics/normal.h"
 #include "kernels/numerics/philox.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The round keys of a stream.
@@ -47,7 +47,7 @@ struct alignas(64) NormalTables {
 constexpr NormalTables kNormalTables;
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_DRAW_WORDS_INL_H_ONCE_
 
@@ -61,7 +61,7 @@ constexpr NormalTables kNormalTables;
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -265,7 +265,7 @@ struct Normals {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // toggled for each target

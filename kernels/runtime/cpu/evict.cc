@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kLine = 64;         // [bytes] of x86-64, and of most Arm cores
@@ -77,4 +77,4 @@ void EvictLines(const void* data, std::int64_t bytes) {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Whether a program can drop cache lines on this processor: x86-64 and 64-bit Arm.
 bool CanEvictLines();
@@ -15,6 +15,6 @@ bool CanEvictLines();
 // ParallelFor. The lines are gone when it returns. Does nothing if the processor cannot do it.
 void EvictLines(const void* data, std::int64_t bytes);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_EVICT_H_

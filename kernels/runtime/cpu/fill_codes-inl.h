@@ -11,7 +11,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/generate.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The constants for rounding a float to a narrower format.
@@ -44,7 +44,7 @@ struct Narrowing {
 };
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_FILL_CODES_INL_H_ONCE_
 
@@ -59,7 +59,7 @@ struct Narrowing {
 #include "kernels/runtime/cpu/draw_words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -156,7 +156,7 @@ HWY_MAYBE_UNUSED void Encode(DType dtype, const float* HWY_RESTRICT v, std::int6
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // toggled for each target

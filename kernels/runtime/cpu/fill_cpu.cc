@@ -10,7 +10,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/cpu/strided.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // With fewer chunks a second thread costs more than it saves (32 Ki elements).
@@ -256,4 +256,4 @@ void FillCode(std::uint64_t code, const TensorView& dst) {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

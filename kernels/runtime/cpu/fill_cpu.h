@@ -5,7 +5,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Fills the logical elements with the codes that GenerateElement specifies.
 void FillCpu(const FillSpec& spec, const TensorView& dst);
@@ -13,6 +13,6 @@ void FillCpu(const FillSpec& spec, const TensorView& dst);
 // Sets every logical element to one code.
 void FillCode(std::uint64_t code, const TensorView& dst);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_FILL_CPU_H_

@@ -8,7 +8,7 @@
 #include "kernels/numerics/key_groups.h"
 #include "kernels/runtime/cpu/parallel.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Whether every row begins on a byte, so that memset can clear it: every format but e2m1.
@@ -59,4 +59,4 @@ void FillKeyGroups(const Pattern& pattern, const TensorView& dst) {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

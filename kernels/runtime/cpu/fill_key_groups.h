@@ -6,11 +6,11 @@
 #include "kernels/numerics/pattern.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // For the kinds of IsKeyGroups.
 void FillKeyGroups(const Pattern& pattern, const TensorView& dst);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_FILL_KEY_GROUPS_H_

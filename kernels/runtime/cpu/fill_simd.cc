@@ -20,7 +20,7 @@
 
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_SIMD_ONCE_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_SIMD_ONCE_
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // The scratch of a chunk. It has room for the words before the first and behind the last element,
@@ -49,11 +49,11 @@ inline bool UsesNormal(PatternKind kind) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_FILL_SIMD_ONCE_
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -156,11 +156,11 @@ void DrawCodesTarget(const FillSpec& spec, DType dtype, std::int64_t cols, std::
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 HWY_EXPORT(DrawCodesTarget);
 
 void DrawCodes(const FillSpec& spec, DType dtype, std::int64_t cols, std::int64_t begin,
@@ -168,5 +168,5 @@ void DrawCodes(const FillSpec& spec, DType dtype, std::int64_t cols, std::int64_
   HWY_DYNAMIC_DISPATCH(DrawCodesTarget)(spec, dtype, cols, begin, n, out);
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

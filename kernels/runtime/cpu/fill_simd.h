@@ -8,7 +8,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The most elements of one DrawCodes call. Its scratch memory stays in the first-level cache.
 inline constexpr std::int64_t kFillChunk = 1024;
@@ -23,6 +23,6 @@ void DrawCodes(const FillSpec& spec, DType dtype, std::int64_t cols, std::int64_
 // returns false and writes nothing.
 bool StreamNormalF32(const FillSpec& spec, std::int64_t begin, std::int64_t n, float* out);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_FILL_SIMD_H_

@@ -23,7 +23,7 @@
 #include "kernels/runtime/cpu/draw_words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -213,7 +213,7 @@ void DoubleValues(const Pattern& p, const std::uint32_t* x, const std::uint32_t*
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // toggled for each target

@@ -14,7 +14,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -40,7 +40,7 @@ HWY_INLINE hn::Vec<DF> WidenHalf(DF d, VHalf half) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_HALF_INL_H_

@@ -17,7 +17,7 @@
 #include "kernels/runtime/cpu/fill_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay {
+namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -179,11 +179,11 @@ std::int64_t StreamTarget(const FillSpec& spec, std::int64_t begin, std::int64_t
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay
+}  // namespace assay::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay {
+namespace assay::inline kernels {
 HWY_EXPORT(StreamTarget);
 
 bool StreamNormalF32(const FillSpec& spec, std::int64_t begin, std::int64_t n, float* out) {
@@ -193,5 +193,5 @@ bool StreamNormalF32(const FillSpec& spec, std::int64_t begin, std::int64_t n, f
   return true;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels
 #endif  // HWY_ONCE

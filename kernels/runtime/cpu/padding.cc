@@ -5,7 +5,7 @@
 #include "kernels/runtime/arena.h"
 #include "kernels/runtime/cpu/arena_cpu.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Calls f(pointer, bytes) for each stretch of padding.
@@ -49,4 +49,4 @@ std::int64_t CountPaddingDamage(unsigned char byte, const TensorView& view) {
   return damaged;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

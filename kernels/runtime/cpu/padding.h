@@ -10,13 +10,13 @@
 
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 void WritePadding(unsigned char byte, const TensorView& view);
 
 // Counts the bytes of padding that are not `byte`.
 std::int64_t CountPaddingDamage(unsigned char byte, const TensorView& view);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_PADDING_H_

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace assay {
+namespace assay::inline kernels {
 
 int ParallelWidth() { return omp_get_max_threads(); }
 
@@ -39,4 +39,4 @@ void ParallelForDynamic(std::int64_t n, std::int64_t chunk,
   for (std::int64_t i = 0; i < chunks; ++i) body(i * chunk, std::min(n, (i + 1) * chunk));
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

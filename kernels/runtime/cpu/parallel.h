@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // The most threads that ParallelFor uses.
 int ParallelWidth();
@@ -23,6 +23,6 @@ void ParallelFor(std::int64_t n, std::int64_t grain,
 void ParallelForDynamic(std::int64_t n, std::int64_t chunk,
                         absl::FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_PARALLEL_H_

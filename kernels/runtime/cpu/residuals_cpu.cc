@@ -12,7 +12,7 @@
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/tensor_check.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 using internal::Offer;
@@ -159,4 +159,4 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
   return sums;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -8,7 +8,7 @@
 #include "kernels/runtime/residuals.h"
 #include "kernels/runtime/residuals_rule.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // All pointers are in this process's memory. INVALID_ARGUMENT if r or σ is missing.
 absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request);
@@ -21,6 +21,6 @@ void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, d
             RowResiduals* sums);
 
 }  // namespace internal
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_RESIDUALS_CPU_H_

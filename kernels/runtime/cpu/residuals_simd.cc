@@ -16,7 +16,7 @@
 #include "kernels/runtime/cpu/compare_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -202,11 +202,11 @@ void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, d
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace assay::internal {
+namespace assay::inline kernels::internal {
 
 HWY_EXPORT(SumRow);
 
@@ -215,5 +215,5 @@ void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, d
   HWY_DYNAMIC_DISPATCH(SumRow)(request, row, columns, missed, sums);
 }
 
-}  // namespace assay::internal
+}  // namespace assay::kernels::internal
 #endif  // HWY_ONCE

@@ -5,7 +5,7 @@
 
 #include "kernels/numerics/convert.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Sets one half of a byte. Another thread may set the other half at the same time.
@@ -65,4 +65,4 @@ void PackElements(const TensorView& view, std::int64_t begin, std::int64_t n, vo
              });
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -12,7 +12,7 @@
 
 #include "kernels/runtime/tensor.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 // Calls f(offset, logical, n) for runs that cover [begin, end) in logical order.
 template <class F>
@@ -54,6 +54,6 @@ void PackElements(const TensorView& view, std::int64_t begin, std::int64_t n, vo
 // Writes codes, one in each byte, as e2m1 elements of `dst` from element `at`.
 void StoreNibbles(const std::uint8_t* codes, void* dst, std::int64_t at, std::int64_t n);
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_STRIDED_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/runtime/gpu/host.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 GpuArena::GpuArena(const ArenaOptions& options) : max_bytes_(options.max_bytes) {
   capacity_ = Wanted(&most_);
@@ -97,4 +97,4 @@ std::int64_t GpuArena::Release() {
   return held;
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

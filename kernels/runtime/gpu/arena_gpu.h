@@ -18,7 +18,7 @@
 #include "kernels/runtime/arena.h"
 #include "kernels/runtime/block_stack.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class GpuArena final : public Arena {
  public:
@@ -73,6 +73,6 @@ class GpuArena final : public Arena {
   BlockStack stack_;
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_

@@ -18,7 +18,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using Word = unsigned long long;
@@ -354,4 +354,4 @@ ChecksumSums UnpackChecksum(const void* result, const ChecksumRequest& request) 
   return sums;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

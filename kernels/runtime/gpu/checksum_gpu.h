@@ -11,7 +11,7 @@
 #include "kernels/runtime/checksum.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Bytes of device memory for the partial sums and for the result.
 std::int64_t ChecksumWorkspaceBytes(const ChecksumRequest& request);
@@ -26,6 +26,6 @@ ErrorCode LaunchChecksum(const ChecksumRequest& request, void* workspace, void* 
 // Unpacks a result that was copied to the host.
 ChecksumSums UnpackChecksum(const void* result, const ChecksumRequest& request);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_CHECKSUM_GPU_H_

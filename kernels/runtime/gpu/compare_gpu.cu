@@ -33,7 +33,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kThreads = 256;
@@ -307,4 +307,4 @@ CompareResult UnpackCompared(const void* packed, const CompareRequest& request) 
   return r;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -16,7 +16,7 @@
 #include "kernels/runtime/gpu/compare_words.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Enqueues the pass. The pointers of `request` are in device memory; `scratch` has kScratchBytes
 // (primitives.h). Afterwards the packed result lies at the start of `scratch`. The caller copies it
@@ -45,6 +45,6 @@ inline constexpr std::int64_t kSmallBytes = SmallResultAt(kComparesOfALaunch);  
 ErrorCode LaunchSmallCompares(std::span<const CompareRequest> requests, void* scratch,
                               Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_COMPARE_GPU_H_

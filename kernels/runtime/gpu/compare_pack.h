@@ -13,7 +13,7 @@
 #include "kernels/runtime/gpu/compare_words.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kMergeRow = 64;  // threads for one partial result
 static_assert(compared::kWords <= kMergeRow);
@@ -105,6 +105,6 @@ ASSAY_DEVICE void PackResult(const ComparePass& pass, const Word* row, Word* res
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_COMPARE_PACK_H_

@@ -27,7 +27,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // The request in the form that the kernels take.
 struct ComparePass {
@@ -375,6 +375,6 @@ ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held& x,
   return flags;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_COMPARE_QUICK_H_

@@ -27,7 +27,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/primitives.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kThreads = 512;  // 128 registers each
@@ -199,4 +199,4 @@ ErrorCode LaunchSmallCompares(std::span<const CompareRequest> requests, void* sc
                 Extent{kThreads, 1, 1}, 0, stream, batch, static_cast<Word*>(scratch));
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -17,7 +17,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 ASSAY_DEVICE std::int64_t Position(const ComparePass& pass, std::int64_t i) {
   if (pass.dense) return i;
@@ -483,6 +483,6 @@ ASSAY_DEVICE void Insert(Word index, Word* list) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_COMPARE_WAVE_H_

@@ -8,7 +8,7 @@
 
 #include "kernels/runtime/compare.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 using Word = unsigned long long;  // the type that atomics take
 
@@ -93,6 +93,6 @@ inline constexpr int kCleanWords = kPackedHead + 21;
 static_assert(kResultWords < kSampleCountBit);
 static_assert(sizeof(ElementSample) == kSampleWords * sizeof(Word));
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_COMPARE_WORDS_H_

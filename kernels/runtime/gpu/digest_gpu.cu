@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu/reduce.h"
 #include "kernels/runtime/gpu/runs.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // Device code cannot read the array of the host.
@@ -161,4 +161,4 @@ ErrorCode LaunchDigest(const TensorView& view, unsigned long long* out, Stream s
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -6,7 +6,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Formats as types. `Store` is the type in memory.
 struct Float32 {
@@ -74,6 +74,6 @@ struct alignas(N * sizeof(typename Format::Store)) Pack {
   typename Format::Store v[N];
 };
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_ELEMENT_H_

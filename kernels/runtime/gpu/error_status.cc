@@ -6,7 +6,7 @@
 #include "kernels/runtime/gpu/host.h"
 #include "kernels/text/cat.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 absl::StatusCode ClassOf(ErrorCode code) {
@@ -74,4 +74,4 @@ absl::Status StatusOf(ErrorCode code, std::string_view what) {
   return absl::Status(ClassOf(code), said);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // The architectures of the kernels: "sm_80, sm_90, sm_100, compute_100". Later cards compile the
 // compute_… code themselves.
@@ -38,6 +38,6 @@ bool IsUnrecordable(ErrorCode code);
 //                       errors of this program.
 absl::Status StatusOf(ErrorCode code, std::string_view what);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_ERROR_STATUS_H_

@@ -12,7 +12,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // The nearest code, ties to even. Zeros and subnormals of the format become +0. 8- and 4-bit
 // formats saturate. For the floating-point formats of at most 32 bits.
@@ -117,6 +117,6 @@ ASSAY_DEVICE std::uint32_t FillWord(const float* v) {
   return codes;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_FILL_CODES_H_

@@ -29,7 +29,7 @@
 #include "kernels/runtime/gpu/runs.h"
 #include "kernels/runtime/gpu/set_code.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // The table of coefficients as an argument of a kernel, because device code cannot read an array of
@@ -518,4 +518,4 @@ ErrorCode LaunchFills(std::span<const FillJob> jobs, Stream stream) {
   return kOk;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu/spin.h"
 #include "kernels/runtime/tensor_check.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 constexpr std::int64_t kKeptBytes = GpuDevice::kMostKept * std::int64_t{sizeof(KeptElement)};
@@ -383,4 +383,4 @@ absl::StatusOr<std::unique_ptr<RecordedLaunch>> GpuDevice::RecordLaunch(
   return gpu::StatusOf(code, "the launch cannot be recorded");
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

@@ -23,7 +23,7 @@
 #include "kernels/runtime/gpu/primitives.h"
 #include "kernels/runtime/replay.h"
 
-namespace assay {
+namespace assay::inline kernels {
 
 class GpuDevice final : public Device, public LaunchRecorder {
  public:
@@ -137,6 +137,6 @@ class GpuDevice final : public Device, public LaunchRecorder {
   double enqueue_seconds_ = 50e-6;  // the host's time for the last timed launch
 };
 
-}  // namespace assay
+}  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_

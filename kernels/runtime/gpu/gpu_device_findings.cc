@@ -14,7 +14,7 @@
 #include "kernels/runtime/gpu/residuals_gpu.h"
 #include "kernels/runtime/tensor_check.h"
 
-namespace assay {
+namespace assay::inline kernels {
 namespace {
 
 // Other inputs and outputs of a primitive lie behind its result in the scratch memory.
@@ -266,4 +266,4 @@ absl::StatusOr<HeldFindings> GpuDevice::HoldAgainst(const KeptElements& kept,
                       static_cast<std::int64_t>(counts.first), counts.actual, counts.kept};
 }
 
-}  // namespace assay
+}  // namespace assay::kernels

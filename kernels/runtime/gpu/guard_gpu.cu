@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/reduce.h"
 #include "kernels/runtime/gpu/runs.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr unsigned kThreadsOfAGap = 32;
@@ -136,4 +136,4 @@ ErrorCode LaunchCountRanges(std::span<const ByteRange> ranges, unsigned char byt
   return LaunchRanges<CountByte>(ranges, byte, count, stream);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

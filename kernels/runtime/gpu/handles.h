@@ -3,13 +3,13 @@
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_HANDLES_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_HANDLES_H_
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 using Stream = void*;   // cudaStream_t, hipStream_t
 using Event = void*;    // cudaEvent_t, hipEvent_t
 using ErrorCode = int;  // cudaError_t, hipError_t; the emulator uses CUDA's numbers
 inline constexpr ErrorCode kOk = 0;
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_HANDLES_H_

@@ -11,7 +11,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 bool IsSticky(ErrorCode code) {
   switch (code) {
@@ -427,4 +427,4 @@ std::string Describe(ErrorCode code) {
 
 #endif
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -16,7 +16,7 @@
 
 #include "kernels/runtime/gpu/handles.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 struct Properties {
   std::string model;         // "NVIDIA H200"
@@ -112,6 +112,6 @@ std::int64_t LastCacheBytes(std::string_view architecture, std::int64_t l2_bytes
 // Nothing is wrong then.
 bool IsAbsent(ErrorCode code);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_HOST_H_

@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/reduce.h"
 #include "kernels/runtime/gpu/runs.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr std::int64_t kMostCounters = 2048;  // blocks that add to one counter
@@ -83,4 +83,4 @@ ErrorCode LaunchHold(const TensorView& output, const KeptElement* kept, std::int
   return code;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

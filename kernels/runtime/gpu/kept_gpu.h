@@ -8,7 +8,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/kept_elements.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Enqueues one launch that writes the `count` elements with the indices `at`. It does not read the
 // request's own list.
@@ -28,6 +28,6 @@ struct HeldCounts {
 ErrorCode LaunchHold(const TensorView& output, const KeptElement* kept, std::int64_t count,
                      HeldCounts* counts, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_KEPT_GPU_H_

@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/runs.h"
 #include "kernels/runtime/gpu/set_code.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_GLOBAL void SetCode(Runs dst, std::int64_t chunks, std::uint64_t code, Bytes16 repeated) {
@@ -84,4 +84,4 @@ ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream
   return LaunchOver(chunks, to.shared_bytes, stream, CopyChunks, RunsOf(src), to, chunks);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -86,7 +86,7 @@
 #define ASSAY_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #endif
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 #if defined(ASSAY_GPU_EMULATED)
 using Extent = simt::Dim3;
@@ -380,6 +380,6 @@ ASSAY_DEVICE std::uint16_t ToBFloat(float v) {
 #endif
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_PORT_H_

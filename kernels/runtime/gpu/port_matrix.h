@@ -29,7 +29,7 @@
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kMatrixLanes = 32;
 
@@ -369,6 +369,6 @@ class AsyncCopies {
 
 #endif
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_PORT_MATRIX_H_

@@ -17,7 +17,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr std::int64_t kScratchBytes = 4 << 20;
 // The most bytes of a kernel's parameters on every architecture. The jobs of a launch are
@@ -69,6 +69,6 @@ ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream
 // must still be written to memory. `unused` is device memory for one word.
 ErrorCode LaunchSweep(const void* data, std::int64_t bytes, void* unused, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_PRIMITIVES_H_

@@ -7,7 +7,7 @@
 #include "kernels/runtime/gpu/reduce.h"
 #include "kernels/runtime/recheck_rule.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr int kThreads = 256;
@@ -68,4 +68,4 @@ ErrorCode LaunchRecheck(const RecheckRequest& request, const HostElement* elemen
   return Launch(Recheck, Extent{1, 1, 1}, Extent{kThreads, 1, 1}, 0, stream, pass, findings);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

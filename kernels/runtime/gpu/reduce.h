@@ -6,7 +6,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr int kMostWaves = 32;  // of a block: 1024 threads of 32 lanes
 
@@ -59,6 +59,6 @@ ASSAY_DEVICE T WaveSum(T v) {
   return v;
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_

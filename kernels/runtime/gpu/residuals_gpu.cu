@@ -25,7 +25,7 @@
 #include "kernels/runtime/gpu/reduce.h"
 #include "kernels/runtime/residuals_rule.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using internal::Offer;
@@ -400,4 +400,4 @@ ErrorCode LaunchResiduals(const ResidualRequest& request, void* scratch, Stream 
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -8,13 +8,13 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/residuals.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // Enqueues the pass over at least one element. The pointers of `request` are in device memory; r
 // and σ are not null. `scratch` has kScratchBytes (primitives.h). Afterwards a ResidualSums lies at
 // the start of `scratch`.
 ErrorCode LaunchResiduals(const ResidualRequest& request, void* scratch, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_RESIDUALS_GPU_H_

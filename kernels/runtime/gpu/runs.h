@@ -12,7 +12,7 @@
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // The runs of a tensor. Offsets and lengths are in elements.
 struct Runs {
@@ -135,6 +135,6 @@ ASSAY_DEVICE std::int64_t FirstItem() {
 }
 ASSAY_DEVICE std::int64_t ItemStep() { return std::int64_t{GridExtent().x} * BlockExtent().x; }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_RUNS_H_

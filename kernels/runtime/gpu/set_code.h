@@ -7,11 +7,11 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/tensor.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // `code` has the form of kernels/numerics/convert.h. Padding does not change.
 ErrorCode LaunchSetCode(std::uint64_t code, const TensorView& dst, Stream stream);
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_SET_CODE_H_

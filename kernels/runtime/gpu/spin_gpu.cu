@@ -3,7 +3,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 ASSAY_GLOBAL void Spin(int rounds, float multiplier, float addend, float* unused) {
@@ -19,4 +19,4 @@ ErrorCode LaunchSpin(int rounds, float* unused, Stream stream) {
   return Launch(Spin, Extent{1, 1, 1}, Extent{1, 1, 1}, 0, stream, rounds, 0.5F, 1.0F, unused);
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

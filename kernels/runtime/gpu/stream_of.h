@@ -5,13 +5,13 @@
 #include "absl/status/statusor.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 // `device` must be a GpuDevice. Factories of a GPU backend get no other device.
 inline absl::StatusOr<Stream> StreamOf(Device& device) {
   return static_cast<GpuDevice&>(device).stream();
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_STREAM_OF_H_

@@ -4,7 +4,7 @@
 
 #include <assay/kernel.h>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 enum class ParameterKind : unsigned char { kPointer, kInteger, kReal };
 
@@ -37,6 +37,6 @@ struct ProgramText {
 // What assay_kernel_v1 returns. At most one program in a process.
 const assay_kernel* Describe(const ProgramText& text);
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_SIMT_PROGRAM_H_

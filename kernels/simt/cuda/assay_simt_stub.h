@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 template <class T>
 constexpr unsigned DTypeOf() {
@@ -76,7 +76,7 @@ struct Calls<kKernel, void (*)(Arguments...)> {
   }
 };
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 // The author's code is followed, whatever it asks of the compiler.
 #undef ASSAY_SIMT_UNCHECKED

@@ -72,7 +72,7 @@ inline constexpr int warpSize = 32;
 
 // ---- Barriers, and operations of a wave ----
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 using Where = std::source_location;
 struct Exchanged {
@@ -95,7 +95,7 @@ ASSAY_SIMT_UNCHECKED T Shuffle(unsigned mask, T value, int source, Where where) 
   return value;
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #define ASSAY_SIMT_WHERE assay::simt::Where where = assay::simt::Where::current()
 
@@ -152,7 +152,7 @@ inline void __threadfence() { assay_simt_fence(); }
 inline void __threadfence_block() { assay_simt_fence_block(); }
 inline void __threadfence_system() { assay_simt_fence(); }
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 // The threads take turns, so nothing comes between the two halves.
 template <class T, class Change>
 ASSAY_SIMT_UNCHECKED T Update(T* at, Change change) {
@@ -163,7 +163,7 @@ ASSAY_SIMT_UNCHECKED T Update(T* at, Change change) {
 }
 template <class T>
 using Same = std::type_identity_t<T>;
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #define ASSAY_SIMT_ATOMIC(name, result)                                 \
   template <class T>                                                    \
