@@ -108,88 +108,110 @@ class Runner {
                 });
   }
 
+  // A block of queries, and what the products write of each.
+  struct Block {
+    std::int64_t rows = 0;       // queries
+    std::int64_t query0 = 0;     // of the head
+    std::int64_t kv = 0;         // the head of K and V
+    std::int64_t origin = 0;     // the first element of Q and of the output
+    std::int64_t kv_origin = 0;  // the first element of K and V
+    ScoreBlock scores;
+    ScoreBlock::Spread spread;
+    double seen[kMostBlockQueries] = {}, visible[kMostBlockQueries], row_error[kMostBlockQueries];
+    double max_abs_score[kMostBlockQueries];
+    double p2[kMostBlockQueries], row_squares[kMostBlockQueries], mean[kMostBlockQueries];
+    double query_squares[kMostBlockQueries] = {}, shift_sum[kMostBlockQueries];
+  };
+
   void Task(std::int64_t head, std::int64_t block_index) {
     static thread_local Scratch scratch;
-    const std::int64_t dim = problem_.dim;
-    const std::int64_t query0 = block_index * queries_;
-    const std::int64_t rows = std::min(queries_, problem_.seq - query0);
-    const std::int64_t kv = head / problem_.heads * problem_.KvHeads() +
-                            head % problem_.heads / (problem_.heads / problem_.KvHeads());
-    const std::int64_t kv_origin = kv * problem_.KvSeq() * dim;
+    Block block;
+    Place(head, block_index, block);
+    PrepareScores(block, scratch);
+    if (spread_.deviation != nullptr) PrepareSpread(block, scratch);
+    const std::int64_t dim = problem_.dim, rows = block.rows;
+    const ScoreBlock& scores = block.scores;
+    const StridedSource k(input_, inputs_[1].data, block.kv_origin, dim, 1);
+    const StridedSource q(input_, inputs_[0].data, block.origin, dim, 1);
+    PackedProduct(k, q, dim, {0, scores.keys, 0, rows}, scores.score, scores.absolute, scores.ld);
+    AttentionWeights(bound_, scores);
 
-    ScoreBlock block;
-    block.keys = VisibleKeys(problem_, query0 + rows - 1);
+    double* const r = value_ + block.origin;
+    double* const e = allowance_ + block.origin;
+    if (non_finite_[static_cast<std::size_t>(block.kv)] != 0) {
+      MultiplyVisible(scores, rows, block.kv_origin, r, e, scratch);
+      if (spread_.deviation != nullptr) {
+        std::fill_n(spread_.deviation + block.origin, rows * dim, 0.0f);
+        std::fill_n(spread_.direction + block.origin, rows * dim, 0.0f);
+      }
+    } else {
+      const StridedSource v(input_, inputs_[2].data, block.kv_origin, 1, dim);
+      DirectProduct(scores.score, scores.absolute, scores.ld, rows, v, dim, scores.keys, r, e, dim);
+      if (spread_.deviation != nullptr) {
+        Spread(scores, rows, block.kv_origin, v, r, block.origin, scratch);
+      }
+    }
+    Finish(scores, rows, r, e);
+  }
+
+  void Place(std::int64_t head, std::int64_t block_index, Block& block) const {
+    block.query0 = block_index * queries_;
+    block.rows = std::min(queries_, problem_.seq - block.query0);
+    block.kv = head / problem_.heads * problem_.KvHeads() +
+               head % problem_.heads / (problem_.heads / problem_.KvHeads());
+    block.origin = (head * problem_.seq + block.query0) * problem_.dim;
+    block.kv_origin = block.kv * problem_.KvSeq() * problem_.dim;
+  }
+
+  void PrepareScores(Block& block, Scratch& scratch) const {
+    ScoreBlock& scores = block.scores;
+    scores.keys = VisibleKeys(problem_, block.query0 + block.rows - 1);
     // A multiple of the vectors and of DirectProduct's panels.
-    block.ld = std::min(kMostBlockQueries, (rows + 23) / 24 * 24);
-    const std::size_t size = static_cast<std::size_t>(block.keys * block.ld);
+    scores.ld = std::min(kMostBlockQueries, (block.rows + 23) / 24 * 24);
+    const std::size_t size = static_cast<std::size_t>(scores.keys * scores.ld);
     if (scratch.score.size() < size) {
       scratch.score.resize(size);
       scratch.absolute.resize(size);
     }
-    block.score = scratch.score.data();
-    block.absolute = scratch.absolute.data();
-    double seen[kMostBlockQueries] = {}, visible[kMostBlockQueries], row_error[kMostBlockQueries];
-    double max_abs_score[kMostBlockQueries];
+    scores.score = scratch.score.data();
+    scores.absolute = scratch.absolute.data();
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      block.seen[i] = static_cast<double>(VisibleKeys(problem_, block.query0 + i));
+    }
+    scores.seen = block.seen;
+    scores.visible = block.visible;
+    scores.row_error = block.row_error;
+    scores.max_abs_score = block.max_abs_score;
+    if (problem_.masked()) {
+      scores.mask = LoadMask(block.query0, block.rows, scores, scratch);
+    }
+  }
+
+  void PrepareSpread(Block& block, Scratch& scratch) const {
+    const std::int64_t dim = problem_.dim, rows = block.rows;
+    const auto keys = static_cast<std::size_t>(block.scores.keys);
+    const bool all = problem_.batch * problem_.heads * problem_.seq * dim <= kAllDirected;
+    const std::int64_t directed_ld = all ? block.scores.ld : kDirectedLd;
+    scratch.key_weights.resize(keys);
+    scratch.shift.resize(keys * static_cast<std::size_t>(directed_ld));
+    scratch.line.resize(static_cast<std::size_t>(dim));
     for (std::int64_t i = 0; i < rows; ++i) {
-      seen[i] = static_cast<double>(VisibleKeys(problem_, query0 + i));
+      LoadDoubles(input_, inputs_[0].data, block.origin + i * dim, dim, scratch.line.data());
+      block.query_squares[i] = bound_.scale * bound_.scale * RootOfFourthPowers(scratch.line);
     }
-    block.seen = seen;
-    block.visible = visible;
-    block.row_error = row_error;
-    block.max_abs_score = max_abs_score;
-    if (problem_.masked()) block.mask = LoadMask(query0, rows, block, scratch);
-
-    ScoreBlock::Spread spread;
-    double p2[kMostBlockQueries], row_squares[kMostBlockQueries], mean[kMostBlockQueries];
-    double query_squares[kMostBlockQueries] = {}, shift_sum[kMostBlockQueries];
-    if (spread_.deviation != nullptr) {
-      const auto keys = static_cast<std::size_t>(block.keys);
-      scratch.key_weights.resize(keys);
-      const bool all = problem_.batch * problem_.heads * problem_.seq * dim <= kAllDirected;
-      spread.directed = all ? rows : std::min(rows, kDirected);
-      spread.directed_ld = all ? block.ld : kDirectedLd;
-      scratch.shift.resize(keys * static_cast<std::size_t>(spread.directed_ld));
-      scratch.line.resize(static_cast<std::size_t>(dim));
-      for (std::int64_t i = 0; i < rows; ++i) {
-        LoadDoubles(input_, inputs_[0].data, (head * problem_.seq + query0 + i) * dim, dim,
-                    scratch.line.data());
-        query_squares[i] = bound_.scale * bound_.scale * RootOfFourthPowers(scratch.line);
-      }
-      spread = {spread_.model,
-                key_squares_.data() + kv * problem_.KvSeq(),
-                value_squares_.data() + kv * problem_.KvSeq(),
-                query_squares,
-                p2,
-                row_squares,
-                mean,
-                scratch.key_weights.data(),
-                spread.directed,
-                spread.directed_ld,
-                scratch.shift.data(),
-                shift_sum};
-      block.spread = &spread;
-    }
-
-    const StridedSource k(input_, inputs_[1].data, kv_origin, dim, 1);
-    const StridedSource q(input_, inputs_[0].data, (head * problem_.seq + query0) * dim, dim, 1);
-    PackedProduct(k, q, dim, {0, block.keys, 0, rows}, block.score, block.absolute, block.ld);
-    AttentionWeights(bound_, block);
-
-    double* r = value_ + (head * problem_.seq + query0) * dim;
-    double* e = allowance_ + (head * problem_.seq + query0) * dim;
-    const std::int64_t at = (head * problem_.seq + query0) * dim;
-    if (non_finite_[static_cast<std::size_t>(kv)] != 0) {
-      MultiplyVisible(block, rows, kv_origin, r, e, scratch);
-      if (spread_.deviation != nullptr) {
-        std::fill_n(spread_.deviation + at, rows * dim, 0.0f);
-        std::fill_n(spread_.direction + at, rows * dim, 0.0f);
-      }
-    } else {
-      const StridedSource v(input_, inputs_[2].data, kv_origin, 1, dim);
-      DirectProduct(block.score, block.absolute, block.ld, rows, v, dim, block.keys, r, e, dim);
-      if (spread_.deviation != nullptr) Spread(block, rows, kv_origin, v, r, at, scratch);
-    }
-    Finish(block, rows, r, e);
+    block.spread = {spread_.model,
+                    key_squares_.data() + block.kv * problem_.KvSeq(),
+                    value_squares_.data() + block.kv * problem_.KvSeq(),
+                    block.query_squares,
+                    block.p2,
+                    block.row_squares,
+                    block.mean,
+                    scratch.key_weights.data(),
+                    all ? rows : std::min(rows, kDirected),
+                    directed_ld,
+                    scratch.shift.data(),
+                    block.shift_sum};
+    block.scores.spread = &block.spread;
   }
 
   // σ and D of a block, from r without scale_v.

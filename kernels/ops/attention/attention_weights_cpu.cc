@@ -16,136 +16,176 @@ namespace assay::inline kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Three passes over the block, for maxima, for l, for the weights.
-void Weights(const AttentionBound& bound, const ScoreBlock& block) {
-  const hn::ScalableTag<double> d;
-  using V = hn::Vec<decltype(d)>;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const V scale = hn::Set(d, bound.scale), u = hn::Set(d, bound.u);
-  const V dim_factor = hn::Set(d, (bound.dim_factor + bound.score_error) * std::abs(bound.scale));
-  const V two_u = hn::Set(d, 2 * bound.u);
-  const V zero = hn::Zero(d), one = hn::Set(d, 1.0);
-  const std::int64_t ld = block.ld;
-  // Statistics of each query: largest score, δ there, l.
-  alignas(64) double max[kMostBlockQueries], delta[kMostBlockQueries], sum[kMostBlockQueries];
-  alignas(64) double inverse[kMostBlockQueries], common[kMostBlockQueries];
-  for (std::int64_t i = 0; i < ld; ++i) {
-    max[i] = -std::numeric_limits<double>::infinity();
-    delta[i] = sum[i] = block.visible[i] = block.row_error[i] = block.max_abs_score[i] = 0.0;
-  }
-  const ScoreBlock::Spread* const spread = block.spread;
-  if (spread != nullptr) {
-    std::fill_n(spread->p2, ld, 0.0);
-    std::fill_n(spread->row_squares, ld, 0.0);
-    std::fill_n(spread->mean, ld, 0.0);
-    std::fill_n(spread->shift_sum, spread->directed_ld, 0.0);
-  }
-  const auto sees = [&](std::int64_t key, std::int64_t i) HWY_ATTR {
-    auto in = hn::Lt(hn::Set(d, static_cast<double>(key)), hn::LoadU(d, block.seen + i));
-    if (block.mask != nullptr) {
-      in = hn::And(in, hn::Ne(hn::LoadU(d, block.mask + key * ld + i), zero));
-    }
-    return in;
-  };
+// Three passes over a block of scores, for maxima, for l, for the weights. Lanes are queries.
+class BlockWeights {
+ public:
+  BlockWeights(const AttentionBound& bound, const ScoreBlock& block)
+      : bound_(bound),
+        block_(block),
+        spread_(block.spread),
+        lanes_(static_cast<std::int64_t>(hn::Lanes(D()))) {}
 
-  for (std::int64_t key = 0; key < block.keys; ++key) {
-    for (std::int64_t i = 0; i < ld; i += lanes) {
-      double* at = block.score + key * ld + i;
-      const auto in = sees(key, i);
-      const V s = hn::Mul(scale, hn::LoadU(d, at));
-      hn::StoreU(s, d, at);
-      const V old = hn::Load(d, max + i);
+  void Run() {
+    Clear();
+    for (std::int64_t key = 0; key < block_.keys; ++key) FindMaxima(key);
+    for (std::int64_t key = 0; key < block_.keys; ++key) AddKey(key);
+    for (std::int64_t i = 0; i < block_.ld; ++i) {
+      inverse_[i] = 1.0 / sum_[i];
+      common_[i] = bound_.KeysFactor(static_cast<std::int64_t>(block_.visible[i])) + 8 * bound_.u +
+                   bound_.value_error + delta_[i];
+    }
+    for (std::int64_t key = 0; key < block_.keys; ++key) {
+      DivideKey(key);
+      if (spread_ != nullptr) DivideSpread(key);
+    }
+    if (spread_ != nullptr) FinishSpread();
+  }
+
+ private:
+  using D = hn::ScalableTag<double>;
+  using V = hn::Vec<D>;
+
+  static V Of(double x) { return hn::Set(D(), x); }
+  static V Read(const double* at) { return hn::LoadU(D(), at); }
+  static void Write(V x, double* at) { hn::StoreU(x, D(), at); }
+  static void Add(double* at, V x) { Write(hn::Add(Read(at), x), at); }
+
+  void Clear() {
+    const std::int64_t ld = block_.ld;
+    std::fill_n(max_, ld, -std::numeric_limits<double>::infinity());
+    for (double* const each :
+         {delta_, sum_, block_.visible, block_.row_error, block_.max_abs_score}) {
+      std::fill_n(each, ld, 0.0);
+    }
+    if (spread_ == nullptr) return;
+    for (double* const each : {spread_->p2, spread_->row_squares, spread_->mean}) {
+      std::fill_n(each, ld, 0.0);
+    }
+    std::fill_n(spread_->shift_sum, spread_->directed_ld, 0.0);
+  }
+
+  // Which of the queries from i on see the key.
+  hn::Mask<D> Sees(std::int64_t key, std::int64_t i) const {
+    const auto in = hn::Lt(Of(static_cast<double>(key)), Read(block_.seen + i));
+    if (block_.mask == nullptr) return in;
+    return hn::And(in, hn::Ne(Read(block_.mask + key * block_.ld + i), hn::Zero(D())));
+  }
+
+  // Scales the scores of a key.
+  void FindMaxima(std::int64_t key) {
+    const V scale = Of(bound_.scale);
+    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
+      double* const at = block_.score + key * block_.ld + i;
+      const auto in = Sees(key, i);
+      const V s = hn::Mul(scale, Read(at));
+      Write(s, at);
+      const V old = Read(max_ + i);
       // A NaN leaves the maximum alone, and makes its row NaN through l.
-      hn::Store(hn::IfThenElse(hn::And(in, hn::Gt(s, old)), s, old), d, max + i);
-      const V largest = hn::LoadU(d, block.max_abs_score + i);
-      const V size = hn::Abs(s);
-      hn::StoreU(hn::IfThenElse(hn::And(in, hn::Gt(size, largest)), size, largest), d,
-                 block.max_abs_score + i);
+      Write(hn::IfThenElse(hn::And(in, hn::Gt(s, old)), s, old), max_ + i);
+      const V largest = Read(block_.max_abs_score + i), size = hn::Abs(s);
+      Write(hn::IfThenElse(hn::And(in, hn::Gt(size, largest)), size, largest),
+            block_.max_abs_score + i);
     }
   }
-  const double of_squares = spread == nullptr ? 0 : spread->model.OfSquares();
-  const V of_scores = hn::Set(d, spread == nullptr ? 0 : spread->model.OfScores());
-  for (std::int64_t key = 0; key < block.keys; ++key) {
-    const V key_squares = hn::Set(d, spread == nullptr ? 0 : of_squares * spread->key_squares[key]);
-    for (std::int64_t i = 0; i < ld; i += lanes) {
-      const auto in = sees(key, i);
-      double* at = block.score + key * ld + i;
-      double* absolute = block.absolute + key * ld + i;
-      const V s = hn::LoadU(d, at);
-      const V distance = hn::Sub(s, hn::Load(d, max + i));
-      const V error = hn::MulAdd(dim_factor, hn::LoadU(d, absolute), hn::Mul(u, hn::Abs(s)));
-      const V known = hn::Load(d, delta + i);
-      const auto at_max = hn::And(in, hn::And(hn::Eq(distance, zero), hn::Gt(error, known)));
-      hn::Store(hn::IfThenElse(at_max, error, known), d, delta + i);
-      const V p = hn::IfThenElseZero(in, ExpOf(d, distance));
-      hn::Store(hn::Add(hn::Load(d, sum + i), p), d, sum + i);
-      hn::StoreU(hn::Add(hn::LoadU(d, block.visible + i), hn::IfThenElseZero(in, one)), d,
-                 block.visible + i);
-      hn::StoreU(p, d, at);
-      hn::StoreU(hn::MulAdd(two_u, hn::Abs(distance), error), d, absolute);
-      if (spread == nullptr) continue;
-      // Sums of p², which are divided by l² later.
-      const V pp = hn::Mul(p, p);
-      const V weight = hn::Mul(pp, hn::Set(d, spread->value_squares[key]));
-      // AttentionDeviation::Score.
-      const V a = hn::MulAdd(hn::Mul(s, s), of_scores,
-                             hn::MulAdd(hn::LoadU(d, spread->query_squares + i), key_squares,
-                                        hn::MulAdd(distance, distance, hn::Set(d, 16.0))));
-      const auto add = [&](double* to, V x)
-                           HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, to + i), x), d, to + i); };
-      add(spread->p2, pp);
-      add(spread->row_squares, weight);
-      // A key without weight may have an infinite distance.
-      add(spread->mean, hn::IfThenElseZero(hn::Gt(weight, zero), hn::Mul(weight, a)));
-      if (i < spread->directed) {
-        const V shift = hn::IfThenElseZero(hn::Gt(p, zero), hn::Mul(p, distance));
-        hn::StoreU(shift, d, spread->shift + key * spread->directed_ld + i);
-      }
+
+  // e^(s - max) in place of the scores, and what is added over the keys.
+  void AddKey(std::int64_t key) {
+    const V u = Of(bound_.u), two_u = Of(2 * bound_.u);
+    const V dim_factor = Of((bound_.dim_factor + bound_.score_error) * std::abs(bound_.scale));
+    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
+      const auto in = Sees(key, i);
+      double* const at = block_.score + key * block_.ld + i;
+      double* const absolute = block_.absolute + key * block_.ld + i;
+      const V s = Read(at);
+      const V distance = hn::Sub(s, Read(max_ + i));
+      const V error = hn::MulAdd(dim_factor, Read(absolute), hn::Mul(u, hn::Abs(s)));
+      const V known = Read(delta_ + i);
+      const auto at_max =
+          hn::And(in, hn::And(hn::Eq(distance, hn::Zero(D())), hn::Gt(error, known)));
+      Write(hn::IfThenElse(at_max, error, known), delta_ + i);
+      const V p = hn::IfThenElseZero(in, ExpOf(D(), distance));
+      Add(sum_ + i, p);
+      Add(block_.visible + i, hn::IfThenElseZero(in, Of(1.0)));
+      Write(p, at);
+      Write(hn::MulAdd(two_u, hn::Abs(distance), error), absolute);
+      if (spread_ != nullptr) AddSpread(key, i, s, distance, p);
     }
   }
-  for (std::int64_t i = 0; i < ld; ++i) {
-    inverse[i] = 1.0 / sum[i];
-    common[i] = bound.KeysFactor(static_cast<std::int64_t>(block.visible[i])) + 8 * bound.u +
-                bound.value_error + delta[i];
+
+  // Sums of p², which are divided by l² later.
+  void AddSpread(std::int64_t key, std::int64_t i, V s, V distance, V p) {
+    const V pp = hn::Mul(p, p);
+    const V weight = hn::Mul(pp, Of(spread_->value_squares[key]));
+    // AttentionDeviation::Score.
+    const V key_squares = Of(spread_->model.OfSquares() * spread_->key_squares[key]);
+    const V a = hn::MulAdd(hn::Mul(s, s), Of(spread_->model.OfScores()),
+                           hn::MulAdd(Read(spread_->query_squares + i), key_squares,
+                                      hn::MulAdd(distance, distance, Of(16.0))));
+    Add(spread_->p2 + i, pp);
+    Add(spread_->row_squares + i, weight);
+    // A key without weight may have an infinite distance.
+    Add(spread_->mean + i, hn::IfThenElseZero(hn::Gt(weight, hn::Zero(D())), hn::Mul(weight, a)));
+    if (i < spread_->directed) {
+      Write(hn::IfThenElseZero(hn::Gt(p, hn::Zero(D())), hn::Mul(p, distance)),
+            spread_->shift + key * spread_->directed_ld + i);
+    }
   }
-  const V p_roundoff = hn::Set(d, bound.p_roundoff), p_flush = hn::Set(d, bound.p_flush);
-  for (std::int64_t key = 0; key < block.keys; ++key) {
-    for (std::int64_t i = 0; i < ld; i += lanes) {
-      const auto in = sees(key, i);
-      double* at = block.score + key * ld + i;
-      double* absolute = block.absolute + key * ld + i;
-      const V inv = hn::Load(d, inverse + i);
-      const V raw = hn::LoadU(d, at);
-      const V p = hn::Mul(raw, inv);
-      const V epsilon = hn::IfThenElseZero(
-          hn::Ne(raw, zero), hn::Add(hn::Load(d, common + i), hn::LoadU(d, absolute)));
+
+  // The weights of a key, and what each may be wrong by.
+  void DivideKey(std::int64_t key) {
+    const V p_roundoff = Of(bound_.p_roundoff), p_flush = Of(bound_.p_flush);
+    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
+      const auto in = Sees(key, i);
+      double* const at = block_.score + key * block_.ld + i;
+      double* const absolute = block_.absolute + key * block_.ld + i;
+      const V inverse = Read(inverse_ + i), raw = Read(at);
+      const V p = hn::Mul(raw, inverse);
+      const V epsilon = hn::IfThenElseZero(hn::Ne(raw, hn::Zero(D())),
+                                           hn::Add(Read(common_ + i), Read(absolute)));
       const V weighted = hn::IfThenElseZero(in, hn::Mul(p, epsilon));
-      hn::StoreU(hn::Add(hn::LoadU(d, block.row_error + i), weighted), d, block.row_error + i);
-      const V w = hn::MulAdd(p, p_roundoff, hn::MulAdd(p_flush, inv, weighted));
-      hn::StoreU(hn::IfThenElseZero(in, p), d, at);
-      hn::StoreU(hn::IfThenElseZero(in, w), d, absolute);
+      Add(block_.row_error + i, weighted);
+      const V w = hn::MulAdd(p, p_roundoff, hn::MulAdd(p_flush, inverse, weighted));
+      Write(hn::IfThenElseZero(in, p), at);
+      Write(hn::IfThenElseZero(in, w), absolute);
     }
-    if (spread == nullptr) continue;
-    V weights = zero;
-    for (std::int64_t i = 0; i < ld; i += lanes) {
-      const V p = hn::LoadU(d, block.score + key * ld + i);
+  }
+
+  void DivideSpread(std::int64_t key) {
+    V weights = hn::Zero(D());
+    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
+      const V p = Read(block_.score + key * block_.ld + i);
       weights = hn::MulAdd(p, p, weights);
     }
-    spread->key_weights[key] = hn::GetLane(hn::SumOfLanes(d, weights));
-    for (std::int64_t i = 0; i < spread->directed; i += lanes) {
-      double* at = spread->shift + key * spread->directed_ld + i;
-      const V shift = hn::Mul(hn::Load(d, inverse + i), hn::LoadU(d, at));
-      hn::StoreU(shift, d, at);
-      hn::StoreU(hn::Add(hn::LoadU(d, spread->shift_sum + i), shift), d, spread->shift_sum + i);
+    spread_->key_weights[key] = hn::GetLane(hn::SumOfLanes(D(), weights));
+    for (std::int64_t i = 0; i < spread_->directed; i += lanes_) {
+      double* const at = spread_->shift + key * spread_->directed_ld + i;
+      const V shift = hn::Mul(Read(inverse_ + i), Read(at));
+      Write(shift, at);
+      Add(spread_->shift_sum + i, shift);
     }
   }
-  if (spread == nullptr) return;
-  for (std::int64_t i = 0; i < ld; ++i) {
-    const double squares = spread->row_squares[i];
-    spread->mean[i] = squares > 0 ? spread->mean[i] / squares : 0;
-    spread->row_squares[i] *= inverse[i] * inverse[i];
-    spread->p2[i] *= inverse[i] * inverse[i];
+
+  void FinishSpread() {
+    for (std::int64_t i = 0; i < block_.ld; ++i) {
+      const double squares = spread_->row_squares[i];
+      spread_->mean[i] = squares > 0 ? spread_->mean[i] / squares : 0;
+      spread_->row_squares[i] *= inverse_[i] * inverse_[i];
+      spread_->p2[i] *= inverse_[i] * inverse_[i];
+    }
   }
+
+  const AttentionBound& bound_;
+  const ScoreBlock& block_;
+  const ScoreBlock::Spread* const spread_;
+  const std::int64_t lanes_;
+  // Of each query: the largest score, δ there, l; 1/l, and what the errors of all its weights
+  // share.
+  alignas(64) double max_[kMostBlockQueries], delta_[kMostBlockQueries], sum_[kMostBlockQueries];
+  alignas(64) double inverse_[kMostBlockQueries], common_[kMostBlockQueries];
+};
+
+void Weights(const AttentionBound& bound, const ScoreBlock& block) {
+  BlockWeights(bound, block).Run();
 }
 
 void SumPowers(const double* HWY_RESTRICT x, std::int64_t n, LinePowers* out) {
