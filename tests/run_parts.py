@@ -241,8 +241,8 @@ PARTS = {
                                       "tests/integration/packages_test.py"),
     "installed": lambda run: run.check("installed", "env", "ASSAY_BUILD=build/release", sys.executable,
                                        "tests/integration/installed_test.py"),
-    "fuzz": lambda run: run.build("fuzz", "fuzz") and run.check("fuzz", "tests/fuzz/run"),
-    "asan": lambda run: run.build("asan", "asan_tests") and run.ctest("asan", "asan", "-L", "^(unit|simt)$", *PROCESSORS),
+    "asan": lambda run: run.build("asan", "asan_tests", "fuzz") and run.ctest("asan", "asan", "-L", "^(unit|simt)$", *PROCESSORS),
+    "fuzz": lambda run: run.build("asan", "fuzz") and run.check("fuzz", "tests/fuzz/run"),
     "tsan": lambda run: run.build("tsan", "tsan_tests") and run.ctest("tsan", "tsan", "-L", "^tsan$"),
 }
 

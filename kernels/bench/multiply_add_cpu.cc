@@ -65,6 +65,7 @@ int VectorBytes() { return static_cast<int>(hn::Lanes(hn::ScalableTag<std::uint8
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <cpuid.h>
 #include <immintrin.h>
 
 namespace assay::inline kernels::internal {
@@ -182,6 +183,14 @@ __attribute__((target("avx2"))) void RunI8Avx2(std::int64_t rounds) {
   multiply_add_sink = static_cast<double>(_mm_cvtsi128_si32(_mm256_castsi256_si128(sum)));
 }
 
+// __builtin_cpu_supports does not know this word in every compiler. A processor that has the
+// instructions and a system that does not keep their registers would lack AVX2, too.
+bool HasAvxVnni() {
+  unsigned int a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a >> 4 & 1) != 0;
+}
+
 }  // namespace
 
 MultiplyAddLoop MultiplyAddLoopOf(DType dtype) {
@@ -196,7 +205,7 @@ MultiplyAddLoop MultiplyAddLoopOf(DType dtype) {
       return {};
     case DType::kI8:
       if (__builtin_cpu_supports("avx512vnni")) return {RunI8, 2.0 * kChains * 64};
-      if (__builtin_cpu_supports("avxvnni")) return {RunI8AvxVnni, 2.0 * kChains * 32};
+      if (HasAvxVnni()) return {RunI8AvxVnni, 2.0 * kChains * 32};
       if (__builtin_cpu_supports("avx2")) return {RunI8Avx2, 2.0 * kChains * 32};
       return {};
     default:

@@ -96,7 +96,27 @@ struct Place {
 const Place& Here();
 int WaveWidth();
 
+#ifdef __cpp_lib_source_location
 using Where = std::source_location;
+#else  // clang before 15 has not what libstdc++'s is made of
+class Where {
+ public:
+  static constexpr Where current(const char* file = __builtin_FILE(),
+                                 unsigned line = __builtin_LINE(),
+                                 unsigned column = __builtin_COLUMN()) {
+    Where where;
+    where.file_ = file, where.line_ = line, where.column_ = column;
+    return where;
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr unsigned line() const { return line_; }
+  constexpr unsigned column() const { return column_; }
+
+ private:
+  const char* file_ = "";
+  unsigned line_ = 0, column_ = 0;
+};
+#endif
 inline constexpr std::uint64_t kFullWave = ~std::uint64_t{0};
 
 // Waits for every thread of the block.

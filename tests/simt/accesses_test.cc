@@ -11,7 +11,7 @@
 
 #include "kernels/simt/engine.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 using ::testing::HasSubstr;
@@ -227,4 +227,4 @@ TEST_F(AccessesTest, ThreadsThatHaveEndedAreNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt

@@ -7,7 +7,7 @@
 #include "kernels/providers/builtin/attention_builtin_gpu.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Variant {
@@ -303,4 +303,4 @@ TEST_P(SimtAttention, TheSameLaunchGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -7,7 +7,7 @@
 
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 class SimtCeilings : public SimtTest {};
@@ -115,4 +115,4 @@ TEST_P(SimtCeilings, MatrixProductsMakeEveryRound) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

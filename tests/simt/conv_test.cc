@@ -7,7 +7,7 @@
 #include "kernels/providers/builtin/conv_builtin_gpu.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using Axes = std::array<std::int64_t, 3>;
@@ -167,4 +167,4 @@ TEST_P(SimtConv, MoreFiltersPixelsAndTapsThanATile) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

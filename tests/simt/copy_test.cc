@@ -6,7 +6,7 @@
 #include "kernels/providers/builtin/copy_builtin_gpu.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 class SimtCopy : public SimtTest {};
@@ -31,4 +31,4 @@ TEST_P(SimtCopy, EveryByteAndNoOther) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

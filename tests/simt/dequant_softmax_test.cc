@@ -13,7 +13,7 @@
 #include "kernels/simt/engine.h"
 #include "tests/unit/ops/tensors.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Form {
@@ -159,4 +159,4 @@ TEST_P(SimtDequantSoftmax, NonFiniteActivationsGiveNaNForTheirRowAndNoOther) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -11,7 +11,7 @@
 #include "kernels/runtime/gpu/primitives.h"
 #include "simt/strided.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 class SimtDigest : public SimtTest {
@@ -122,4 +122,4 @@ TEST_P(SimtDigest, SumsOfManyBlocks) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

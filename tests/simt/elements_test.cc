@@ -12,7 +12,7 @@
 #include "simt/testing.h"
 #include "tests/unit/ops/tensors.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -197,4 +197,4 @@ TEST_P(SimtElements, RotationsAtAwkwardSizes) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -10,7 +10,7 @@
 
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using ::testing::HasSubstr;
@@ -179,4 +179,4 @@ TEST_P(Simt, ALaunchOfNothingOrTooMuchIsAFault) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu/primitives.h"
 #include "simt/strided.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using SimtFill = SimtTest;
@@ -466,4 +466,4 @@ TEST(FillCodes, DeviatesAreMultiplesOfWhatTheLauncherTakesThemFor) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -7,7 +7,7 @@
 #include "kernels/providers/builtin/gemm_builtin_gpu.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Variant {
@@ -211,4 +211,4 @@ TEST_P(SimtGemm, TheSameLaunchGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

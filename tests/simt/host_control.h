@@ -11,7 +11,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/gpu/host.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 
 struct HostConfig {
   int devices = 1;
@@ -63,6 +63,6 @@ struct HostUse {
 };
 HostUse InUse();
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
 #endif  // ASSAY_TESTS_SIMT_HOST_CONTROL_H_

@@ -16,7 +16,7 @@
 #include "kernels/simt/engine.h"
 #include "simt/host_control.h"
 
-namespace assay::simt {
+namespace assay::inline kernels::simt {
 namespace {
 
 constexpr gpu::ErrorCode kInvalidValue = 1;
@@ -129,9 +129,9 @@ HostUse InUse() {
   return use;
 }
 
-}  // namespace assay::simt
+}  // namespace assay::kernels::simt
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 using simt::Host;
@@ -485,4 +485,4 @@ std::string Describe(ErrorCode code) {
   }
 }
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -10,7 +10,7 @@
 #include "kernels/simt/engine.h"
 #include "simt/host_control.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 class SimtHost : public ::testing::Test {
@@ -215,4 +215,4 @@ TEST_F(SimtHost, InjectedFaultsComeWhereACallWaits) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

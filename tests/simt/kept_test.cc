@@ -10,7 +10,7 @@
 #include "kernels/runtime/gpu/kept_gpu.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -128,4 +128,4 @@ TEST_P(SimtKept, WhatIsNotFiniteOrMayOverflowIsLeftOut) {
 INSTANTIATE_TEST_SUITE_P(Forms, SimtKept, kForms);
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

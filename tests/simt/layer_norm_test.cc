@@ -5,7 +5,7 @@
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Data {
@@ -127,4 +127,4 @@ TEST_P(SimtNorm, TheSameLaunchGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -11,7 +11,7 @@
 #include "kernels/runtime/gpu/primitives.h"
 #include "simt/strided.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // One format of each width: what is moved and guarded is bytes.
@@ -158,4 +158,4 @@ TEST_P(SimtMemory, NothingOfNothing) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

@@ -10,7 +10,7 @@
 #include "kernels/runtime/recheck_rule.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -159,4 +159,4 @@ TEST_P(SimtRecheck, ExactOutputsAreTheRoundedReference) {
 INSTANTIATE_TEST_SUITE_P(Forms, SimtRecheck, kForms);
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

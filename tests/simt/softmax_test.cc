@@ -12,7 +12,7 @@
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
 #include "kernels/simt/engine.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 struct Form {
@@ -203,4 +203,4 @@ TEST(SimtDivisor, SubnormalQuotientsAreThreeQuartersOfTheSmallestNumberOff) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

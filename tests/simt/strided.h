@@ -12,7 +12,7 @@
 #include "kernels/runtime/tensor.h"
 #include "simt/testing.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 inline constexpr DType kAllFormats[] = {
     DType::kF64,      DType::kF32,  DType::kTF32,     DType::kF16,  DType::kBF16, DType::kE4M3FN,
@@ -78,6 +78,6 @@ class Strided {
 inline const ::testing::internal::ParamGenerator<Form> kWaves =
     ::testing::Values(Form{32, DType::kF32, DType::kF32}, Form{64, DType::kF32, DType::kF32});
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_TESTS_SIMT_STRIDED_H_

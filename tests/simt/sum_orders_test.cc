@@ -9,7 +9,7 @@
 #include "kernels/ops/common/sum_orders.h"
 #include "kernels/simt/engine.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 namespace {
 
 // Of two rows, one after the other, in the same shared memory. sums: [2].
@@ -89,4 +89,4 @@ TEST(SimtSumOrdersData, TheOrdersDiffer) {
 }
 
 }  // namespace
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu

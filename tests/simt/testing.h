@@ -12,7 +12,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/runtime/gpu/port.h"
 
-namespace assay::gpu {
+namespace assay::inline kernels::gpu {
 
 struct Form {
   int wave;
@@ -68,6 +68,6 @@ inline const ::testing::internal::ParamGenerator<Form> kForms =
                       Form{32, DType::kF16, DType::kF16}, Form{64, DType::kF16, DType::kF32},
                       Form{32, DType::kBF16, DType::kBF16}, Form{64, DType::kBF16, DType::kF32});
 
-}  // namespace assay::gpu
+}  // namespace assay::kernels::gpu
 
 #endif  // ASSAY_TESTS_SIMT_TESTING_H_

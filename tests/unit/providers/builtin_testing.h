@@ -18,6 +18,7 @@
 
 #include <hwy/targets.h>
 
+#include "kernels/numerics/convert.h"
 #include "kernels/providers/builtin/builtin.h"
 
 namespace assay {
@@ -102,7 +103,7 @@ class TestTensor {
     std::byte* p = data() + 64 + StorageBytes(dtype_, Offset(i));
     if (dtype_ == DType::kF64) Put(p, v);
     if (dtype_ == DType::kF32) Put(p, static_cast<float>(v));
-    if (dtype_ == DType::kF16) Put(p, static_cast<_Float16>(v));
+    if (dtype_ == DType::kF16) Put(p, static_cast<std::uint16_t>(RoundToFormat(v, dtype_)));
     if (dtype_ == DType::kBF16) Put(p, RoundBf16(static_cast<float>(v)));
     if (dtype_ == DType::kI8) Put(p, static_cast<std::int8_t>(v));
     if (dtype_ == DType::kI32) Put(p, static_cast<std::int32_t>(v));
@@ -153,7 +154,7 @@ class TestTensor {
       case DType::kF32:
         return static_cast<double>(Take<float>(p));
       case DType::kF16:
-        return static_cast<double>(Take<_Float16>(p));
+        return ToDouble(dtype_, Take<std::uint16_t>(p));
       case DType::kBF16:
         return static_cast<double>(
             std::bit_cast<float>(static_cast<std::uint32_t>(Take<std::uint16_t>(p)) << 16));

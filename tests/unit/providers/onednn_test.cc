@@ -100,7 +100,7 @@ TEST(Onednn, Bf16ProductsFlushSubnormalsAsDeclared) {
       {AttentionProblem{.heads = 2, .seq = 64, .dim = 32}, "normal:1/normal:1/normal:1e-37"}};
   const bool declared = onednn::FlushesSubnormals(DType::kBF16);
   for (const auto& [problem, pattern] : cases) {
-    const auto run = [&](DType in, bool believe) {
+    const auto run = [&problem = problem, &pattern = pattern](DType in, bool believe) {
       return RunCase(problem, "onednn", in, in, pattern, believe);
     };
     const Ran bf16 = run(DType::kBF16, true);

@@ -113,7 +113,7 @@ class RecordingDevice final : public CaseExecutor {
   std::mutex mutex_;
   std::condition_variable changed_;
   int begun_ = 0;
-  const std::vector<v1::Kernel> kernels_;
+  const std::vector<v1::Kernel> kernels_ = {};
 };
 
 class CompareRpc : public testing::Test {

@@ -264,7 +264,7 @@ TEST_F(SignificandTest, SmallNumbersOfEitherOperandAreRead) {
 TEST_F(SignificandTest, NumbersBeyondFp16AreReadAndWritten) {
   for (const auto& [problem, of_first, of_second] : SmallProducts()) {
     for (const DType t : {DType::kF64, DType::kF32, DType::kBF16}) {
-      const auto fails = [&](const Loss& how, std::string_view probe) {
+      const auto fails = [this, t, &problem = problem](const Loss& how, std::string_view probe) {
         return FindProbe(RunLossy(problem, how, t), probe)->verdict == Verdict::kFailed;
       };
       EXPECT_TRUE(fails({.operand = 0, .most_read = 65504}, of_second)) << Name(t);
