@@ -25,16 +25,11 @@
 
 #include "kernels/confine/call_rules.h"
 #include "kernels/confine/file_rights.h"
+#include "kernels/confine/sanitized.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // shadow memory is address space, too
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // What a library that computes needs of the system: memory, threads, clocks, its own signals, and
 // to read files. Everything else is refused. Names of other processors' calls are left out.

@@ -20,16 +20,11 @@
 #include <utility>
 
 #include "kernels/confine/call_rules.h"
+#include "kernels/confine/sanitized.h"
 #include "kernels/text/cat.h"
 
 namespace assay::server {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // the leak check traces its own process
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr std::array kRefused = {
     // Other processes.

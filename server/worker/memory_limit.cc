@@ -6,16 +6,11 @@
 
 #include <algorithm>
 
+#include "kernels/confine/sanitized.h"
 #include "kernels/text/number_at.h"
 
 namespace assay::server {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // The data of the process, as RLIMIT_DATA counts it. Negative if it is not known. The file stays
 // open, because a case reads it several times. A kernel under test may have closed it, or opened

@@ -234,7 +234,7 @@ Json Lacks(const std::string& device) {
 TEST_F(FleetCompareTest, AKernelThatIsRequiredAndMissingOnAllAccusesNoDevice) {
   for (Json& report : reports_) {
     report["verdict"] = "FAILED";
-    report["findings"] = {Lacks("cpu:0")};
+    report["findings"] = Json::array({Lacks("cpu:0")});
   }
   const Output output = Compare();
   EXPECT_EQ(output.code, 1);
@@ -252,7 +252,7 @@ TEST_F(FleetCompareTest, AKernelThatIsRequiredAndMissingOnAllAccusesNoDevice) {
 
 TEST_F(FleetCompareTest, OnSomeNodesItIsTheirs) {
   reports_[1]["verdict"] = "FAILED";
-  reports_[1]["findings"] = {Lacks("cpu:0")};
+  reports_[1]["findings"] = Json::array({Lacks("cpu:0")});
   const Output output = Compare();
   EXPECT_EQ(output.code, 1);
   EXPECT_THAT(output.out, AllOf(HasSubstr("FAILED   a1:7575 cpu:0  its job failed\n"),
@@ -268,7 +268,7 @@ TEST_F(FleetCompareTest, OnSomeNodesItIsTheirs) {
 TEST_F(FleetCompareTest, AJobOfSomeOfTheCasesTellsNothingOfWhatTheOthersRequire) {
   for (const int whole : {0, 1}) {
     reports_[whole]["verdict"] = "FAILED";
-    reports_[whole]["findings"] = {Lacks("cpu:0")};
+    reports_[whole]["findings"] = Json::array({Lacks("cpu:0")});
   }
   reports_[2]["filter"] = "--dtype fp32";
   const Output output = Compare();
@@ -344,7 +344,7 @@ TEST_F(FleetCompareTest, AJobWhoseCasesProveNothingDoesNotPass) {
 TEST_F(FleetCompareTest, AFailedJobOfAFileOfSeveralIsListed) {
   reports_[1]["target"] = "a1:7575,a2:7575";
   reports_[1]["tests"][0]["target"] = "a2:7575";
-  reports_[1]["findings"] = {Lacks("cpu:0")};
+  reports_[1]["findings"] = Json::array({Lacks("cpu:0")});
   reports_.pop_back();
   const Output output = Compare();
   EXPECT_EQ(output.code, 1);
