@@ -33,6 +33,13 @@ def test_every_name_is_there():
         assay.nothing
 
 
+def test_a_traceback_names_errors_as_their_users_do():
+    for kind in (getattr(assay, name) for name in assay.__all__):
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            assert f"{kind.__module__}.{kind.__qualname__}" == f"assay.{kind.__name__}"
+            assert getattr(assay, kind.__name__) is kind
+
+
 def test_no_stub_names_a_package_that_is_not_its_own():
     """protoc's own imports would find, or miss, another package."""
     stubs = glob.glob(os.path.join(PACKAGE, "_wire", "*.py*"))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from assay import notebook, results
-from assay._wire import case_pb2, job_pb2, types_pb2
+from assay._wire import case_pb2, device_pb2, job_pb2, types_pb2
 
 # Fields of the API that a dataclass does not repeat: `proto` has them, or others say the same.
 LEFT_OUT = {
@@ -20,7 +20,7 @@ LEFT_OUT = {
 def test_every_field_of_the_api_is_there(name):
     kind = results._CLASSES[name]
     short = name.rpartition(".")[2]
-    pool = case_pb2.DESCRIPTOR.pool
+    pool = device_pb2.DESCRIPTOR.pool
     api = {f.name for f in pool.FindMessageTypeByName(name).fields}
     ours = {f.name for f in dataclasses.fields(kind)}
     assert api - ours == LEFT_OUT.get(short, set())
@@ -90,6 +90,19 @@ def test_a_plot_needs_two_lengths():
     assert notebook.error_plot([case(), case()]) == ""
     assert "polyline" in notebook.error_plot([case(), case(seq=128)])
     assert notebook.error_plot([case(rho=0.0), case(rho=float("inf"), seq=128)]) == ""
+
+
+def test_the_prompt_shows_a_line_for_each_case():
+    """And not every field of every result."""
+    probes = [case_pb2.ProbeResult(name=name, verdict=types_pb2.VERDICT_PASSED) for name in ("exact-sparse", "row-sums")]
+    precision = case_pb2.Precision(bits=11.0, declared_bits=11)
+    right = case(rho=0.42, probes=probes, deterministic=True, precision=precision)
+    wrong = case(types_pb2.VERDICT_FAILED, rho=3.0, findings=[case_pb2.Finding(reason="bound", message="too far\x1b[2J")])
+    assert repr(report(right, wrong)).splitlines() == [
+        "attention   passed   bound 0.42 · 2 of 2 probes · determinism · 11.0 of 11 bits",
+        "attention   FAILED   bound: too far\\x1b[2J",
+        "jobs/<1> FAILED: None"]
+    assert repr(report(case())).startswith("attention   passed   bound 0.50\n"), "what was not checked is not named"
 
 
 def test_pickle():

@@ -178,6 +178,10 @@ _CLASSES = {kind.code: kind for kind in (
     Unavailable, DeadlineExceeded, Unauthenticated, PermissionDenied, Unimplemented, Cancelled,
     Internal)}
 
+# A traceback names each of them as its user does: assay.Mismatch.
+for _kind in (Error, *_CLASSES.values(), Incompatible, UnsupportedArray, Mismatch, NotJudged):
+    _kind.__module__ = "assay"
+
 
 def refuse(field: str, description: str) -> InvalidArgument:
     """A field that is refused here, before a daemon is asked."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Iterator, Mapping, Optional, Type, TypeVar
 
-from . import errors, notebook, problems
+from . import errors, notebook, problems, summary
 from .measures import (BaselineChange, BenchStats, Digests, Element, ErrorStats, Finding, Precision, ProbeResult,
                        Provenance, Slice)
 
@@ -223,6 +223,9 @@ class Report:
             said = [r.findings[0].message] if r.findings else [p.message for p in r.probes if p.name == _WEAKER]
             lines.append(f"{r.verdict:<12} {r.name}" + "".join(f"  ({text})" for text in said))
         return "\n".join([*lines, f"{self.job.name} {self.verdict or self.job.state}: {self.job.counts}"])
+
+    def __repr__(self) -> str:
+        return summary.of_report(self)
 
     def _repr_html_(self) -> str:
         return notebook.of_report(self)
