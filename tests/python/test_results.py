@@ -103,6 +103,9 @@ def test_the_prompt_shows_a_line_for_each_case():
         "attention   FAILED   bound: too far\\x1b[2J",
         "jobs/<1> FAILED: None"]
     assert repr(report(case())).startswith("attention   passed   bound 0.50\n"), "what was not checked is not named"
+    lacking = case_pb2.Finding(reason="unsupported", message="onednn has no fp16")
+    shown = repr(report(case(rho=0.0), case(types_pb2.VERDICT_UNSUPPORTED, findings=[lacking]))).splitlines()
+    assert shown[:2] == ["attention   passed        exact", "attention   UNSUPPORTED   onednn has no fp16"]
 
 
 def test_pickle():

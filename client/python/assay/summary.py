@@ -12,7 +12,7 @@ def _checks(result: Any) -> list[str]:
     stats, precision = result.stats, result.precision
     probes = [probe.verdict for probe in result.probes if probe.verdict in ("PASSED", "FAILED")]
     rho: Optional[float] = stats and stats.rho
-    parts = [] if rho is None else [f"bound {rho:.2f}"]
+    parts = [] if rho is None else ["exact" if rho == 0 else f"bound {rho:.2f}"]
     parts += [f"{probes.count('PASSED')} of {len(probes)} probes"] * bool(probes)
     parts += ["determinism"] * bool(result.deterministic)
     if precision is not None and precision.bits is not None and precision.declared_bits is not None:
@@ -27,7 +27,8 @@ def _word(result: Any) -> str:
 def _said(result: Any) -> str:
     if result.passed:
         return " · ".join(_checks(result))
-    return "; ".join(f"{finding.reason}: {finding.message}" for finding in result.findings[:1])
+    return "".join(finding.message if finding.reason == result.verdict.lower() else f"{finding.reason}: {finding.message}"
+                   for finding in result.findings[:1])
 
 
 def of_report(report: Any) -> str:
