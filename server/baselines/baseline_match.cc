@@ -136,6 +136,7 @@ std::string PatternOf(const v1::CaseSpec& spec) {
 
 void PutLast(v1::Reason reason, const std::string& message, v1::CaseResult& result) {
   *result.add_findings() = MakeFinding(reason, message);
+  SetPhases(v1::PHASE_BENCH, result);
 }
 
 void PutFirst(v1::Reason reason, const std::string& message, v1::CaseResult& result) {

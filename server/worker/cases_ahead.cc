@@ -76,6 +76,7 @@ void CasesAhead::HoldAgainst(int index, v1::CaseResult& alone) {
         MakeFinding(v1::REASON_NONDETERMINISTIC,
                     Cat("passed alone, and not beside other cases: ", found->second,
                         "; either it is not the same twice, or another's kernel wrote into it"));
+    SetPhases(v1::PHASE_COMPARE, alone);
     alone.set_next_step("--repeats 100 tells whether it gives the same every time");
   }
   suspicions.erase(found);

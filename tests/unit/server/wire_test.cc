@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -86,6 +87,38 @@ TEST(Wire, ReasonsBlamesAndPhasesAreThoseOfTheKernels) {
     SetPhase(static_cast<v1::Phase>(i), finding);
     EXPECT_EQ(finding.phase(), WordOf(*v1::Phase_descriptor(), i));
   }
+}
+
+// Reports have a phase beside each finding of a case.
+TEST(Wire, AFindingSaysWhichStepFoundIt) {
+  Case c;
+  c.problem = GemmProblem{};
+  CaseOutcome outcome;
+  outcome.verdict = Verdict::kFailed;
+  for (std::size_t i = 1; i < std::size(kReasons); ++i) {
+    outcome.findings.push_back({static_cast<Reason>(i), "why"});
+  }
+  outcome.phases = {{"plan", 0}, {"prepare", 0}, {"probes", 0}};
+  const v1::CaseResult result = ToResult(c, outcome, "cpu:0");
+  const std::map<v1::Reason, std::string> found = {{v1::REASON_BOUND, "compare"},
+                                                   {v1::REASON_GUARD, "guards"},
+                                                   {v1::REASON_NOISY, "bench"},
+                                                   {v1::REASON_FAULT, "prepare"},
+                                                   {v1::REASON_UNSUPPORTED, "prepare"}};
+  for (const v1::Finding& finding : result.findings()) {
+    EXPECT_NE(finding.phase_code(), v1::PHASE_UNSPECIFIED) << finding.reason();
+    const auto known = found.find(finding.reason_code());
+    if (known != found.end()) {
+      EXPECT_EQ(finding.phase(), known->second);
+    }
+  }
+  const v1::CaseResult skipped = ResultWithoutRun(ToProto(c), "cpu:0", v1::VERDICT_SKIPPED,
+                                                  MakeFinding(v1::REASON_BUDGET, "no time"));
+  EXPECT_EQ(skipped.findings(0).phase(), "plan");
+  v1::Finding idle = MakeFinding(v1::REASON_CRASH, "between cases");
+  idle.mutable_death()->set_cause(v1::DEATH_CAUSE_EXIT);
+  const v1::CaseResult died = ResultWithoutRun(ToProto(c), "cpu:0", v1::VERDICT_ERROR, idle);
+  EXPECT_EQ(died.findings(0).phase(), "") << "nobody knows";
 }
 
 // The death of a user's kernel, which did not end the worker.
