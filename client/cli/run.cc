@@ -177,8 +177,7 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
     context.action = [&context, run, options, once] {
       // A wrong command line ends at once.
       if (!options->on_change || !MakeSpec(*options, *run).ok()) return once();
-      return RunOnChange(context, {options->kernel, options->kernel_launch, options->reference},
-                         once);
+      return RunOnChange(context, FilesOf(*options), once);
     };
   });
 }

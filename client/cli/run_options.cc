@@ -1,6 +1,8 @@
 #include "client/cli/run_options.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -266,7 +268,8 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
        "(.hip) or a code object (.hsaco, .co) for a HIP device, node:/PATH/LIB.so on the daemon's "
        "node, or user/HASH that it has already; stands beside --provider");
   text("--kernel-launch", options->kernel_launch, "FILE",
-       "of device code: a TOML file with grid, block, shared memory and arguments of the launch");
+       "of device code: a TOML file with grid, block, shared memory and arguments of the launch "
+       "(default: my_gemm.toml beside my_gemm.cu)");
   text("--kernel-entry", options->kernel_entry, "NAME",
        "of device code: which kernel of the file (default: its only one)");
   text("--reference", options->reference, "FILE",
@@ -309,6 +312,13 @@ absl::StatusOr<std::optional<KernelChoice>> ChoiceOf(const char* option, const s
   return *std::move(kernel);
 }
 
+// my_gemm.toml beside my_gemm.cu; empty if there is no such file.
+std::string LaunchBeside(const std::string& file) {
+  const auto path = std::filesystem::path(file).replace_extension(".toml");
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) ? path.string() : "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) {
@@ -322,12 +332,13 @@ absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options) 
         option, ": belongs to device code, --kernel FILE.cu, .hip, .ptx, .cubin, .hsaco or .co"));
   }
   if (!launched) return kernel;
-  if (options.kernel_launch.empty()) {
+  std::string& launch = (*kernel)->launch_file;
+  launch = options.kernel_launch.empty() ? LaunchBeside((*kernel)->file) : options.kernel_launch;
+  if (launch.empty()) {
     return absl::InvalidArgumentError(
-        "kernel-launch: is required with --kernel FILE.cu, .hip, .ptx, .cubin, .hsaco and .co: a "
-        "TOML file with the keys grid, block and args");
+        "kernel-launch: is required with --kernel FILE.cu, .hip, .ptx, .cubin, .hsaco and .co, "
+        "unless FILE.toml stands beside it: a TOML file with the keys grid, block and args");
   }
-  (*kernel)->launch_file = options.kernel_launch;
   (*kernel)->entry = options.kernel_entry;
   return kernel;
 }
@@ -339,6 +350,13 @@ absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& option
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "reference: must be a library (.so), C or C++ source, got \"", options.reference, "\""));
+}
+
+std::vector<std::string> FilesOf(const RunOptions& options) {
+  std::vector<std::string> files = {options.kernel, options.reference};
+  const auto kernel = KernelOf(options);
+  if (kernel.ok() && *kernel) files.push_back((*kernel)->launch_file);
+  return files;
 }
 
 std::vector<std::string> ExtentsNotSaid(const RunOptions& options) {

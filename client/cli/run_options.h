@@ -38,7 +38,7 @@ struct RunOptions {
   std::string threshold;
   std::string profile;
   std::string kernel;         // a file, "user/…" or "node:…"
-  std::string kernel_launch;  // a file, of CUDA source
+  std::string kernel_launch;  // a file, of device code; empty: the one beside it
   std::string kernel_entry;   // a kernel's name, of CUDA source
   std::string reference;      // as `kernel`
   bool on_change = false;
@@ -48,6 +48,9 @@ struct RunOptions {
 absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options);
 // The same of --reference.
 absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& options);
+
+// The files here that the kernel and its reference are made of. One that was not said is empty.
+std::vector<std::string> FilesOf(const RunOptions& options);
 
 // Adds them to the command; `width` is the terminal's, for --help, 0 in a pipe.
 void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options);

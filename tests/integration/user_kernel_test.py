@@ -643,7 +643,7 @@ class EmulatorTest(unittest.TestCase):
     def test_the_guide_is_right(self):
         lines = guide().splitlines()
         blocks = {}
-        for name, first in (("my_gemm.cu", "    __global__ void my_gemm("), ("launch.toml", "    grid = [")):
+        for name, first in (("my_gemm.cu", "    __global__ void my_gemm("), ("my_gemm.toml", "    grid = [")):
             at = next(i for i, line in enumerate(lines) if line.startswith(first))
             blocks[name] = [line[4:] for line in lines[at:lines.index("", at)]]
             self.write(name, "\n".join(blocks[name]) + "\n")
@@ -793,6 +793,17 @@ class EmulatorTest(unittest.TestCase):
             result = self.daemon.run("run", "gemm", *more, "--m", "8", "--n", "8", "--k", "8")
             self.assertEqual(result.code, 2, result)
             self.assertIn(words, result.err)
+
+    def test_a_launch_of_the_same_name_beside_the_file_is_taken(self):
+        source = self.write("beside.cu", cuda.GEMM)
+        self.write("beside.toml", cuda.GEMM_LAUNCH)
+        ask = ["run", "gemm", "--kernel", source, "--device", "simt:0", "--dtype", "fp32", "--m", "8", "--n", "8", "--k", "8"]
+        result = self.daemon.run(*ask)
+        self.assertEqual(result.code, 0, result)
+        result = self.daemon.run(*ask, "--kernel-launch", self.write("other.toml", "grid = 1"))
+        self.assertEqual(result.code, 2, "what is said stands above it")
+        self.write("beside.toml", "grid = 1")
+        self.assertEqual(self.daemon.run(*ask).code, 2)
 
     def test_nobody_has_the_device_without_naming_it(self):
         with harness.Daemon(flags=["--devices", "*"]) as daemon:
