@@ -282,10 +282,15 @@ std::string ModelName(const v1::Device& device) {
 
 std::string Heading(const Run& run) {
   std::vector<std::string> parts;
+  // A job that has ended does not repeat its cases.
+  const v1::CaseList& cases = run.job.spec().cases();
+  const v1::CaseSpec first = cases.cases_size() > 0 ? cases.cases(0)
+                             : run.results.empty()  ? v1::CaseSpec()
+                                                    : run.results.front().spec();
   if (!run.job.suite().empty()) {
     parts.push_back(run.job.suite());
-  } else if (run.job.spec().has_cases() && run.job.spec().cases().cases_size() > 0) {
-    parts.push_back(OpOf(run.job.spec().cases().cases(0)));
+  } else if (const std::string op = OpOf(first); !op.empty()) {
+    parts.push_back(op);
   }
   for (const std::string& device : run.job.devices()) {
     std::string part = device.substr(device.rfind('/') + 1);
@@ -297,6 +302,9 @@ std::string Heading(const Run& run) {
   }
   parts.push_back(absl::StrCat("seed ", run.job.spec().has_seed() ? run.job.spec().seed() : 1));
   parts.push_back(run.job.name());
+  if (first.provider().starts_with("user/")) {
+    parts.push_back(absl::StrCat("kernel ", first.provider()));
+  }
   return absl::StrJoin(parts, " · ");
 }
 

@@ -11,6 +11,7 @@
 #include "client/report/csv.h"
 #include "client/report/document.h"
 #include "client/report/profile.h"
+#include "client/report/row.h"
 #include "client/report/units.h"
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
@@ -362,6 +363,21 @@ TEST(Table, InAPipeIsPlainLines) {
     EXPECT_THAT(output.out, HasSubstr(line));
   }
   EXPECT_THAT(output.err, HasSubstr("gemm · cpu:0 · seed 1 · jobs/4f2k"));
+}
+
+// A job that has ended has no list of cases any more, and its results tell.
+TEST(Table, TheHeadingNamesOperatorAndUsersKernel) {
+  client::Run run;
+  run.job.set_name("jobs/4f2k");
+  run.job.add_devices("devices/cpu:0");
+  EXPECT_EQ(Heading(run), "cpu:0 · seed 1 · jobs/4f2k");
+  v1::CaseResult& result = run.results.emplace_back(MakeResult(0, v1::VERDICT_PASSED));
+  result.mutable_spec()->set_provider("onednn");
+  EXPECT_EQ(Heading(run), "gemm · cpu:0 · seed 1 · jobs/4f2k");
+  v1::CaseSpec& asked = *run.job.mutable_spec()->mutable_cases()->add_cases();
+  asked.mutable_softmax();
+  asked.set_provider("user/3fa9c1d2e4b0");
+  EXPECT_EQ(Heading(run), "softmax · cpu:0 · seed 1 · jobs/4f2k · kernel user/3fa9c1d2e4b0");
 }
 
 TEST(Table, NanMapsSayWhatIsInThem) {
