@@ -251,12 +251,14 @@ std::string SelftestSummary(const Report& report) {
   absl::Duration longest;
   for (const Run& run : report.runs) longest = std::max(longest, Elapsed(run.job));
   std::string text = absl::StrCat(
-      CountText(totals.rows), " rows of ", totals.defects.size(), " defects: ",
+      CountText(totals.rows), totals.rows == 1 ? " row of " : " rows of ", totals.defects.size(),
+      totals.defects.size() == 1 ? " defect: " : " defects: ",
       totals.rows == 0     ? std::string("none was run")
       : totals.missed == 0 ? std::string("all caught")
                            : absl::StrCat(CountText(totals.missed), " MISSED"),
-      "; ", CountText(totals.runs), " runs of right kernels: ", CountText(totals.false_alarms),
-      totals.false_alarms == 1 ? " false alarm" : " false alarms");
+      "; ", CountText(totals.runs),
+      totals.runs == 1 ? " run of right kernels: " : " runs of right kernels: ",
+      CountText(totals.false_alarms), totals.false_alarms == 1 ? " false alarm" : " false alarms");
   if (report.runs.size() == 1 && report.runs[0].job.selftest().has_false_alarm_rate_high()) {
     absl::StrAppend(&text, " (a rate of at most ",
                     EndText(report.runs[0].job.selftest().false_alarm_rate_high()), ")");

@@ -95,9 +95,9 @@ TEST(SelftestTable, FormatsWithOneOutcomeShareALine) {
 
 TEST(SelftestSummary, CountsMissesAndFalseAlarms) {
   EXPECT_EQ(SelftestSummary(ReportOf({Row("a", v1::DTYPE_FP32, 1), Row("a", v1::DTYPE_FP16, 1)})),
-            "2 rows of 1 defects: all caught; 1,204 runs of right kernels: 0 false alarms");
+            "2 rows of 1 defect: all caught; 1,204 runs of right kernels: 0 false alarms");
   EXPECT_EQ(SelftestSummary(ReportOf({Row("a", v1::DTYPE_FP32, 0)}, 1)),
-            "1 rows of 1 defects: 1 MISSED; 1,204 runs of right kernels: 1 false alarm");
+            "1 row of 1 defect: 1 MISSED; 1,204 runs of right kernels: 1 false alarm");
   EXPECT_THAT(SelftestSummary(ReportOf({})), HasSubstr("none was run"));
 }
 
