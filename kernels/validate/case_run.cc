@@ -315,8 +315,8 @@ void CaseRun::RunProbes() {
   const std::size_t kept = beside_others_ ? device_.arena().blocks().size() : 0;
   Case own = case_;
   for (const double seconds : seconds_) own.slowest_launch = std::max(own.slowest_launch, seconds);
-  ProbeReport report =
-      CheckProbes(ProbeSubject{own, *op_, plan(), *entry_, launcher_, kept}, device_, observer_);
+  ProbeReport report = CheckProbes(
+      ProbeSubject{own, *op_, plan(), *entry_, launcher_, kept, SharedDraws()}, device_, observer_);
   if (!report.outcomes.empty()) outcome_.phases.push_back({"probes", report.seconds});
   outcome_.probes = std::move(report.outcomes);
   if (!ProbesShow(plan(), outcome_)) {

@@ -34,14 +34,15 @@ namespace assay::inline kernels {
 
 class CaseRun {
  public:
-  // All must outlive the run; `ceilings` and `conditions` may be nullptr.
+  // All must outlive the run; `ceilings`, `conditions` and `draws` may be nullptr.
   CaseRun(const Case& c, Device& device, const Registry& registry, Ceilings* ceilings,
-          ConditionsProbe* conditions, PhaseObserver& observer)
+          ConditionsProbe* conditions, KeptDraws* draws, PhaseObserver& observer)
       : case_(c),
         device_(device),
         registry_(registry),
         ceilings_(ceilings),
         conditions_(conditions),
+        draws_(draws),
         observer_(observer),
         clock_(device, observer),
         launcher_(c, device, clock_),
@@ -133,12 +134,15 @@ class CaseRun {
   const assay::Plan& plan() const { return *outcome_.plan; }
   // The inputs, as the host makes them again.
   const RegeneratedInputs& Host();
+  // Null if this case must take nothing from other cases and leave them nothing.
+  KeptDraws* SharedDraws() const { return launcher_.kernel().trusted() ? draws_ : nullptr; }
 
   const Case& case_;
   Device& device_;
   const Registry& registry_;
   Ceilings* const ceilings_;
   ConditionsProbe* const conditions_;
+  KeptDraws* const draws_;
   PhaseObserver& observer_;
   PhaseClock clock_;
   Launcher launcher_;

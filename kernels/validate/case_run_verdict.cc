@@ -17,7 +17,7 @@
 namespace assay::inline kernels {
 
 const RegeneratedInputs& CaseRun::Host() {
-  if (!host_) host_.emplace(plan(), launcher_.seed());
+  if (!host_) host_.emplace(plan(), launcher_.seed(), SharedDraws());
   return *host_;
 }
 

@@ -340,7 +340,7 @@ class Prober {
     if (one_result) outcome.digest = Hex128(r.digest_canonical);
 
     clock_.Enter(Phase::kRecheck);
-    const RegeneratedInputs host(plan, probe.data.seed.value_or(1));
+    const RegeneratedInputs host(plan, probe.data.seed.value_or(1), s_.draws);
     absl::StatusOr<Recheck> recheck = RecheckOnHost(
         probe.data, s_.op, plan, device_, launcher.output(), launcher.reference().value,
         launcher.reference().allowance, host, r, plan.flushes_subnormals, kProbeRecheckSamples);

@@ -17,6 +17,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "kernels/validate/kept_draws.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
 
@@ -31,8 +32,9 @@ struct ProbeSubject {
   const Op& op;
   const Plan& plan;  // of the case
   const KernelEntry& entry;
-  Launcher& launched;    // the case's, its output judged and still on the device
-  std::size_t kept = 0;  // first blocks of the arena that probes leave alone
+  Launcher& launched;          // the case's, its output judged and still on the device
+  std::size_t kept = 0;        // first blocks of the arena that probes leave alone
+  KeptDraws* draws = nullptr;  // see RegeneratedInputs
 };
 
 struct ProbeReport {

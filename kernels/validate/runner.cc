@@ -160,7 +160,7 @@ class Group {
 }  // namespace
 
 CaseOutcome CaseRunner::Run(const Case& c, PhaseObserver& observer) {
-  CaseRun run(c, device_, registry_, ceilings_, conditions_, observer);
+  CaseRun run(c, device_, registry_, ceilings_, conditions_, draws_, observer);
   run.Begin() && run.Prepare() && run.Launch() && run.Verify() && run.Conclude();
   return run.Finish();
 }
@@ -171,8 +171,8 @@ std::vector<LedOutcome> CaseRunner::RunLeading(std::span<const Case> cases,
   for (std::size_t i = 0; i < std::min(cases.size(), kMostTogether); ++i) {
     if (!device_.shares_launches()) break;
     observer.Turn(static_cast<int>(i));
-    auto run =
-        std::make_unique<CaseRun>(cases[i], device_, registry_, ceilings_, conditions_, observer);
+    auto run = std::make_unique<CaseRun>(cases[i], device_, registry_, ceilings_, conditions_,
+                                         draws_, observer);
     const bool shares = run->Begin() && run->MayShare();
     run->Pause();
     if (!shares) break;

@@ -2,7 +2,7 @@
 // → recheck on the host → verdict. Small cases may go through it beside one another, where the
 // device is one on which that saves something.
 //
-// A runner keeps nothing between calls. One thread.
+// A runner keeps nothing between calls but the draws that it is given. One thread.
 #ifndef ASSAY_KERNELS_VALIDATE_RUNNER_H_
 #define ASSAY_KERNELS_VALIDATE_RUNNER_H_
 
@@ -19,6 +19,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "kernels/validate/kept_draws.h"
 
 namespace assay::inline kernels {
 
@@ -34,10 +35,15 @@ inline constexpr std::size_t kMostTogether = 8;
 class CaseRunner {
  public:
   // All must outlive the runner; `ceilings` may be nullptr: no efficiency; so may
-  // `conditions`: nobody looks at the device meanwhile.
+  // `conditions`: nobody looks at the device meanwhile; so may `draws`: each case draws all
+  // that the host recomputes.
   CaseRunner(Device& device, const Registry& registry, Ceilings* ceilings,
-             ConditionsProbe* conditions = nullptr)
-      : device_(device), registry_(registry), ceilings_(ceilings), conditions_(conditions) {}
+             ConditionsProbe* conditions = nullptr, KeptDraws* draws = nullptr)
+      : device_(device),
+        registry_(registry),
+        ceilings_(ceilings),
+        conditions_(conditions),
+        draws_(draws) {}
 
   // Never fails: what goes wrong is in the outcome. The case must be one for
   // which Check found nothing, with a provider and a seed.
@@ -57,6 +63,7 @@ class CaseRunner {
   const Registry& registry_;
   Ceilings* ceilings_;
   ConditionsProbe* conditions_;
+  KeptDraws* draws_;
 };
 
 }  // namespace assay::kernels

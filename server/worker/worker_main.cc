@@ -93,8 +93,8 @@ int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
   if (options.driver_range) watcher = MakeDriverRange();
   MemoryLimit limit = MakeMemoryLimit(options, device);
   const v1::CaseResult result =
-      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get(),
-                  options.kernel_file, options.reference_file);
+      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, /*draws=*/nullptr,
+                  watcher.get(), options.kernel_file, options.reference_file);
   const absl::StatusOr<std::string> text = ResultText(result);
   if (!text.ok()) return 1;
   std::cout << *text << std::flush;

@@ -140,16 +140,17 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       }
       // A user's kernel runs alone.
       if (request->following().empty() || !request->kernel_file().empty()) {
-        *response->mutable_result() =
-            RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_,
-                        /*watcher=*/nullptr, request->kernel_file(), request->reference_file());
+        *response->mutable_result() = RunCaseSpec(
+            request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_, &draws_,
+            /*watcher=*/nullptr, request->kernel_file(), request->reference_file());
       } else if (device_.shares_launches()) {
         RunLeadingCases(*request, *response);
       } else {
         RunInTurn(
             *request, page_,
             [this](const v1::CaseSpec& spec) {
-              return RunCaseSpec(spec, device_, registry_, ceilings_, page_, limit_, conditions_);
+              return RunCaseSpec(spec, device_, registry_, ceilings_, page_, limit_, conditions_,
+                                 &draws_);
             },
             *response);
       }
@@ -202,6 +203,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
                                          worker::v1::ReleaseArenaResponse* response) override {
     return OnDeviceThread(context, [this, response] {
       device_.arena().Reset();
+      draws_.Clear();
       response->set_released_bytes(device_.arena().Release());
       malloc_trim(0);
     });
@@ -225,12 +227,12 @@ class Service final : public worker::v1::WorkerService::CallbackService {
     std::vector<Case> cases{FromProto(request.spec(), errors)};
     for (const v1::CaseSpec& spec : request.following()) cases.push_back(FromProto(spec, errors));
     if (!errors.empty()) {  // it is reported when the case runs alone
-      *response.mutable_result() =
-          RunCaseSpec(request.spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
+      *response.mutable_result() = RunCaseSpec(request.spec(), device_, registry_, ceilings_, page_,
+                                               limit_, conditions_, &draws_);
       return;
     }
     PageObserver observer(page_, limit_);
-    CaseRunner runner(device_, registry_, ceilings_, conditions_);
+    CaseRunner runner(device_, registry_, ceilings_, conditions_, &draws_);
     const std::vector<LedOutcome> led = runner.RunLeading(cases, observer);
     const auto result = [&](std::size_t i) {
       return ToResult(cases[i], *led[i].outcome, device_.info().id);
@@ -270,6 +272,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   PhasePage* page_;
   MemoryLimit* limit_;
   ConditionsProbe* conditions_;
+  KeptDraws draws_;
 };
 
 }  // namespace
@@ -308,7 +311,7 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions, PhaseObserver* watcher,
+                           ConditionsProbe* conditions, KeptDraws* draws, PhaseObserver* watcher,
                            const std::string& kernel_file, const std::string& reference_file) {
   std::vector<FieldError> errors;
   Case c = FromProto(spec, errors);
@@ -324,7 +327,7 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
     return ResultWithoutRun(spec, device.info().id, v1::VERDICT_ERROR, finding);
   }
   PageObserver observer(page, limit, watcher);
-  CaseRunner runner(device, registry, ceilings, conditions);
+  CaseRunner runner(device, registry, ceilings, conditions, draws);
   return ToResult(c, runner.Run(c, observer), device.info().id);
 }
 

@@ -26,12 +26,12 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 
 // Runs a case from its spec to its result, on the calling thread. A spec that cannot run gives
 // ERROR. The daemon checks specs, so such a spec is a mistake of ours. `watcher` is told of the
-// phases, too. `page`, `conditions` and `watcher` may be null. `kernel_file` is the library of a
-// user's kernel, and `reference_file` that of the case's own reference.
+// phases, too. `page`, `conditions`, `draws` and `watcher` may be null. `kernel_file` is the
+// library of a user's kernel, and `reference_file` that of the case's own reference.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions = nullptr, PhaseObserver* watcher = nullptr,
-                           const std::string& kernel_file = "",
+                           ConditionsProbe* conditions = nullptr, KeptDraws* draws = nullptr,
+                           PhaseObserver* watcher = nullptr, const std::string& kernel_file = "",
                            const std::string& reference_file = "");
 
 // Runs the case and the cases that follow it, one after the other, each by `run`, as if it were

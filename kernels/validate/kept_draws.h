@@ -1,0 +1,80 @@
+// Keeps drawn elements of operands from one case for the next that draws the same ones.
+//
+// Cases of one problem and format judge different kernels by the same data: probes always do, and
+// cases of one seed do as well. What decides every element is the key, so that an operand that was
+// kept has the elements that a new draw would give.
+//
+// A kernel runs between two cases, in this process. If its writes go astray they may hit what is
+// kept here. So a fingerprint is made when elements are put here, and if they have another one
+// later they are dropped: the case draws its own. The data of kernels that are not trusted are
+// secret and never kept.
+//
+// An operand is here, or in the hands of one case. One thread.
+#ifndef ASSAY_KERNELS_VALIDATE_KEPT_DRAWS_H_
+#define ASSAY_KERNELS_VALIDATE_KEPT_DRAWS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernels/ops/plan.h"
+
+namespace assay::inline kernels {
+
+// The elements of an operand that were drawn; the others are not initialised.
+struct DrawnElements {
+  std::unique_ptr<double[]> values;  // null: none
+  std::int64_t size = 0;             // [elements] of the operand
+  std::vector<std::uint64_t> known;  // a bit an element
+
+  std::int64_t bytes() const;
+  // The end of the elements from `at` that are all known or all unknown; at most `end`.
+  std::int64_t EndOfRun(std::int64_t at, std::int64_t end) const;
+  bool Knows(std::int64_t at) const;
+  void SetKnown(std::int64_t at, std::int64_t end);
+};
+
+// Room for all elements of an operand, of which none is known.
+DrawnElements MakeDrawn(std::int64_t size);
+
+// All that decides the elements of an operand: format, pattern, extents, seed, number.
+using DrawKey = std::array<std::uint64_t, 8>;
+DrawKey DrawKeyOf(const Operand& operand, std::uint64_t seed, std::uint32_t tensor);
+
+class KeptDraws {
+ public:
+  static constexpr std::int64_t kMostBytes = std::int64_t{96} << 20;
+  static constexpr std::int64_t kFewest = 1 << 10;  // elements: fewer are soon drawn
+
+  explicit KeptDraws(std::int64_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
+
+  // Hands out what was kept of an operand: nothing if there is none, or if it has changed.
+  DrawnElements Take(const DrawKey& key);
+  // Keeps it, and drops what was put here longest ago if there is no room otherwise.
+  void Put(const DrawKey& key, DrawnElements drawn);
+  void Clear();
+
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    DrawKey key;
+    DrawnElements drawn;
+    std::uint64_t fingerprint;
+  };
+
+  DrawnElements Remove(std::list<Entry>::iterator entry);
+
+  std::int64_t most_bytes_;
+  std::int64_t bytes_ = 0;
+  std::list<Entry> entries_;  // the newest last
+  std::map<DrawKey, std::list<Entry>::iterator> by_key_;
+};
+
+}  // namespace assay::kernels
+
+#endif  // ASSAY_KERNELS_VALIDATE_KEPT_DRAWS_H_
