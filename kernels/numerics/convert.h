@@ -91,14 +91,14 @@ constexpr bool IsInteger(DType t) { return t == DType::kI8 || t == DType::kI32; 
 constexpr std::uint64_t kDoubleSign = 0x8000000000000000;
 constexpr std::uint64_t kDoubleInf = 0x7ff0000000000000;
 
-// mantissa / 2^shift to the nearest integer, ties to even; shift >= 0.
+// mantissa / 2^shift to the nearest integer, ties to even; shift >= 0, mantissa < 2^62.
 constexpr std::uint64_t ShiftRne(std::uint64_t mantissa, int shift) {
   if (shift == 0) return mantissa;
   if (shift > 62) return 0;
-  const std::uint64_t quotient = mantissa >> shift;
-  const std::uint64_t rest = mantissa & ((std::uint64_t{1} << shift) - 1);
-  const std::uint64_t half = std::uint64_t{1} << (shift - 1);
-  return quotient + ((rest > half || (rest == half && (quotient & 1) != 0)) ? 1 : 0);
+  // Half of the divisor carries, less one if that rounds ties down to an even integer. There is no
+  // branch, of which random data would make half go the wrong way.
+  const std::uint64_t below_half = (std::uint64_t{1} << (shift - 1)) - 1;
+  return (mantissa + below_half + ((mantissa >> shift) & 1)) >> shift;
 }
 
 // Rounds to the nearest integer, ties to even, and clamps to the format. NaN gives 0.

@@ -76,6 +76,21 @@ Vectors ReadBoth(const GemmProblem& problem, const HostInputs& inputs,
   return v;
 }
 
+// The sums of elements [begin, end), in stretches of terms for which all vectors lie in a cache.
+std::vector<DotParts> DotsOf(const Vectors& vectors, std::int64_t begin, std::int64_t end,
+                             std::int64_t k) {
+  constexpr std::int64_t kStretch = 1024;
+  std::vector<DotParts> dots(static_cast<std::size_t>(end - begin));
+  for (std::int64_t from = 0; from < k; from += kStretch) {
+    for (std::size_t i = 0; i < dots.size(); ++i) {
+      const std::size_t element = static_cast<std::size_t>(begin) + i;
+      dots[i].Add(vectors.a.of(element) + from, vectors.b.of(element) + from,
+                  std::min(kStretch, k - from));
+    }
+  }
+  return dots;
+}
+
 // An operand with one value a column.
 std::vector<double> ReadColumns(const GemmProblem& problem, const HostInputs& inputs, int operand) {
   std::vector<double> columns(static_cast<std::size_t>(problem.n));
@@ -147,9 +162,10 @@ void GemmReferenceAt(const GemmProblem& problem, const GemmEpilogue& epilogue,
   constexpr std::int64_t kGrain = std::int64_t{1} << 18;  // products
   ParallelFor(static_cast<std::int64_t>(count), kGrain / k + 1,
               [&](std::int64_t begin, std::int64_t end) {
+                const std::vector<DotParts> dots = DotsOf(vectors, begin, end, k);
                 for (std::size_t i = static_cast<std::size_t>(begin);
                      i < static_cast<std::size_t>(end); ++i) {
-                  const DotSums sums = Dot(vectors.a.of(i), vectors.b.of(i), k);
+                  const DotSums sums = dots[i - static_cast<std::size_t>(begin)].sums();
                   const std::size_t column = static_cast<std::size_t>(indices[i] % n);
                   const double scale = scales.empty() ? 1.0 : scales[column];
                   const double bias = biases.empty() ? 0.0 : biases[column];

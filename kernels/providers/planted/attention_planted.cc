@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/ops/common/load.h"
 #include "kernels/providers/planted/defect.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/site.h"
@@ -119,12 +120,12 @@ class AttentionKernel : public Kernel {
     static std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
     static std::vector<T> Load(const TensorView& v, std::int64_t head) {
-      std::vector<T> out;
-      out.reserve(Size(v.extents.rows * v.extents.cols));
-      for (std::int64_t r = 0; r < v.extents.rows; ++r) {
-        for (std::int64_t c = 0; c < v.extents.cols; ++c) {
-          out.push_back(static_cast<T>(Get(v, head, r, c)));
-        }
+      const Extents& x = v.extents;
+      std::vector<T> out(Size(x.rows * x.cols));
+      std::vector<double> line(Size(x.cols));
+      for (std::int64_t r = 0; r < x.rows; ++r) {
+        LoadDoubles(v.dtype, v.data, head * x.batch_stride + r * x.ld, x.cols, line.data());
+        std::transform(line.begin(), line.end(), &out[Size(r * x.cols)], &Scalar);
       }
       return out;
     }

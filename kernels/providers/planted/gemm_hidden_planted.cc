@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -30,6 +31,7 @@ using Defect = NamedDefect<kNames>;
 constexpr std::string_view kLongPrefix = "long-";
 
 constexpr std::int64_t kGroup = 8;          // columns that are summed side by side
+constexpr std::int64_t kBeside = 4;         // rows that are summed side by side
 constexpr std::int64_t kBlock = 16;         // terms in a block of narrow sums
 constexpr std::int64_t kLanes = 32;         // lanes in a group
 constexpr float kGained = 1 + 1e-4F;        // factors
@@ -54,17 +56,25 @@ float Narrowed(float v, DType format) {
   return static_cast<float>(Quantise(static_cast<double>(v), format));
 }
 
-// `v` with a significand of `kBits` bits, rounded to nearest; no format's range applies.
+// Of a group. They are passed by reference: without AVX there is no register for one.
+using Columns [[gnu::vector_size(kGroup * sizeof(float))]] = float;
+using WideColumns [[gnu::vector_size(kGroup * sizeof(double))]] = double;
+using WideBits [[gnu::vector_size(kGroup * sizeof(std::uint64_t))]] = std::uint64_t;
+
+// Gives each a significand of `kBits` bits, rounded to nearest; no format's range applies.
 template <int kBits>
-float Shortened(float v) {
-  const float spread = v * static_cast<float>((1 << (24 - kBits)) + 1);
-  return spread - (spread - v);
+void Shorten(Columns& v) {
+  const Columns spread = v * static_cast<float>((1 << (24 - kBits)) + 1);
+  v = spread - (spread - v);
 }
 
-// `v` rounded to fp32 towards zero.
-float TowardsZero(double v) {
+// Adds in double, and rounds to fp32 towards zero.
+void AddTowardsZero(Columns& sum, float a, const Columns& b) {
   constexpr std::uint64_t kBeyondFp32 = (std::uint64_t{1} << 29) - 1;
-  return static_cast<float>(std::bit_cast<double>(std::bit_cast<std::uint64_t>(v) & ~kBeyondFp32));
+  const WideColumns wide = __builtin_convertvector(sum, WideColumns) +
+                           static_cast<double>(a) * __builtin_convertvector(b, WideColumns);
+  const WideBits cut = reinterpret_cast<WideBits>(wide) & ~kBeyondFp32;
+  sum = __builtin_convertvector(reinterpret_cast<WideColumns>(cut), Columns);
 }
 
 class HiddenGemm : public Kernel {
@@ -78,13 +88,17 @@ class HiddenGemm : public Kernel {
       const std::vector<float> left = Operand(inputs[0], b, true);
       const std::vector<float> right = InGroups(Operand(inputs[1], b, false));
       ParallelFor(p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
+        for (std::int64_t top = begin; top < end; top += kBeside) {
+          const std::int64_t count = std::min(kBeside, end - top);
           for (std::int64_t first = 0; first < p_.n; first += kGroup) {
-            float sums[kGroup];
-            Sum(&left[Size(i * p_.k)], &right[Size(first * p_.k)], sums);
-            for (std::int64_t j = first; j < std::min(p_.n, first + kGroup); ++j) {
-              Put(output, b, i, j,
-                  static_cast<double>(Result((b * p_.m + i) * p_.n + j, sums[j - first])));
+            float sums[kBeside * kGroup];
+            Sum(&left[Size(top * p_.k)], count, &right[Size(first * p_.k)], sums);
+            for (std::int64_t i = 0; i < count; ++i) {
+              for (std::int64_t j = first; j < std::min(p_.n, first + kGroup); ++j) {
+                const std::int64_t index = (b * p_.m + top + i) * p_.n + j;
+                const float sum = sums[i * kGroup + j - first];
+                Put(output, b, top + i, j, static_cast<double>(Result(index, sum)));
+              }
             }
           }
         }
@@ -133,38 +147,51 @@ class HiddenGemm : public Kernel {
     return v;
   }
 
-  // sums[j] = row · column j of a group of B's.
-  void Sum(const float* row, const float* group, float (&sums)[kGroup]) const {
-    if (Is("truncating-sums")) {
-      return Add(row, group, sums, p_.k, [](float sum, float a, float b) {
-        return TowardsZero(static_cast<double>(sum) + static_cast<double>(a) * b);
+  // sums[i·kGroup + j] = row i · column j of a group of B's, for kBeside rows at most.
+  void Sum(const float* rows, std::int64_t count, const float* group, float* sums) const {
+    if (Is("truncating-sums")) return Add(rows, count, group, sums, p_.k, AddTowardsZero);
+    if (Is("fp16-block-sums")) {
+      return Add(rows, count, group, sums, kBlock, [](Columns& sum, float a, const Columns& b) {
+        sum += a * b;
+        Shorten<11>(sum);
       });
     }
-    if (Is("fp16-block-sums")) {
-      return Add(row, group, sums, kBlock,
-                 [](float sum, float a, float b) { return Shortened<11>(sum + a * b); });
-    }
     if (Is("bf16-block-sums")) {
-      return Add(row, group, sums, kBlock,
-                 [](float sum, float a, float b) { return Shortened<8>(sum + a * b); });
+      return Add(rows, count, group, sums, kBlock, [](Columns& sum, float a, const Columns& b) {
+        sum += a * b;
+        Shorten<8>(sum);
+      });
     }
-    Add(row, group, sums, kBlock, [](float sum, float a, float b) { return sum + a * b; });
+    Add(rows, count, group, sums, kBlock,
+        [](Columns& sum, float a, const Columns& b) { sum += a * b; });
+  }
+
+  template <class Step>
+  void Add(const float* rows, std::int64_t count, const float* group, float* sums,
+           std::int64_t block, Step step) const {
+    if (count == kBeside) return AddBeside<kBeside>(rows, group, sums, block, step);
+    for (std::int64_t i = 0; i < count; ++i) {
+      AddBeside<1>(rows + i * p_.k, group, sums + i * kGroup, block, step);
+    }
   }
 
   // Adds blocks of `block` terms by `step`, and their sums in fp32.
-  template <class Step>
-  void Add(const float* row, const float* group, float (&sums)[kGroup], std::int64_t block,
-           Step step) const {
-    float all[kGroup] = {};
+  template <std::int64_t kRows, class Step>
+  void AddBeside(const float* rows, const float* group, float* sums, std::int64_t block,
+                 Step step) const {
+    Columns all[kRows] = {};
     for (std::int64_t first = 0; first < p_.k; first += block) {
-      float part[kGroup] = {};
+      Columns part[kRows] = {};
       for (std::int64_t t = first; t < std::min(first + block, p_.k); ++t) {
-        const float* terms = group + t * kGroup;
-        for (std::int64_t j = 0; j < kGroup; ++j) part[j] = step(part[j], row[t], terms[j]);
+        Columns terms;
+        std::memcpy(&terms, group + t * kGroup, sizeof terms);
+#pragma GCC unroll 4
+        for (std::int64_t r = 0; r < kRows; ++r) step(part[r], rows[r * p_.k + t], terms);
       }
-      for (std::int64_t j = 0; j < kGroup; ++j) all[j] += part[j];
+#pragma GCC unroll 4
+      for (std::int64_t r = 0; r < kRows; ++r) all[r] += part[r];
     }
-    std::copy_n(all, kGroup, sums);
+    std::memcpy(sums, all, sizeof all);
   }
 
   // Element `index` of the output, whose right value is `v`.

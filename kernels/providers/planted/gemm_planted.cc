@@ -62,6 +62,10 @@ enum SiteDraw : std::uint32_t {
 // T is the accumulator. It is double for fp64 and for integers, whose sums it holds exactly.
 template <class T>
 class GemmKernel : public Kernel {
+  // Rows whose sums with a group of columns fit into registers. A single chain of additions would
+  // wait for itself.
+  static constexpr std::int64_t kBeside = 16 / sizeof(T);
+
  public:
   GemmKernel(const GemmProblem& p, Defect defect, DType dtype, const Site& site)
       : p_(p),
@@ -103,15 +107,19 @@ class GemmKernel : public Kernel {
     const std::vector<T> columns = Columns(b, terms, inputs[1]);
     std::vector<T> values(Size(p_.m * p_.n));
     ParallelFor(p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const T* row = &rows[Size(i * terms)];
+      for (std::int64_t first = begin; first < end; first += kBeside) {
+        const std::int64_t count = std::min(kBeside, end - first);
+        const T* row = &rows[Size(first * terms)];
         for (std::int64_t g = 0; g < groups; ++g) {
           const T* group = &columns[Size(g * terms * kGroup)];
-          T dots[kGroup];
-          Dots(row, group, terms, dots);
-          for (std::int64_t j = g * kGroup; j < std::min(p_.n, (g + 1) * kGroup); ++j) {
-            const T sum = Sum(b, i, j, row, group + j % kGroup, terms, dots[j % kGroup]);
-            values[Size(i * p_.n + j)] = Epilogue(b, i, j, sum, inputs);
+          T dots[kBeside * kGroup];
+          Dots(row, count, group, terms, dots);
+          for (std::int64_t i = 0; i < count; ++i) {
+            for (std::int64_t j = g * kGroup; j < std::min(p_.n, (g + 1) * kGroup); ++j) {
+              const T sum = Sum(b, first + i, j, row + i * terms, group + j % kGroup, terms,
+                                dots[i * kGroup + j % kGroup]);
+              values[Size((first + i) * p_.n + j)] = Epilogue(b, first + i, j, sum, inputs);
+            }
           }
         }
       }
@@ -139,10 +147,14 @@ class GemmKernel : public Kernel {
     // The defect reads the same storage as if it had the other two extents.
     const bool along = p_.trans_b != Is("transposed-b");
     std::vector<T> columns(Size((p_.n + kGroup - 1) / kGroup * kGroup * terms));
-    for (std::int64_t j = 0; j < p_.n; ++j) {
+    for (std::int64_t j = 0; j < p_.n && along; ++j) {
       T* to = &columns[Size(j / kGroup * terms * kGroup + j % kGroup)];
+      for (std::int64_t t = 0; t < terms; ++t) to[t * kGroup] = stored[Size(j * terms + t)];
+    }
+    for (std::int64_t j = 0; j < p_.n && !along; j += kGroup) {
       for (std::int64_t t = 0; t < terms; ++t) {
-        to[t * kGroup] = stored[Size(along ? j * terms + t : t * p_.n + j)];
+        std::copy_n(&stored[Size(t * p_.n + j)], std::min(kGroup, p_.n - j),
+                    &columns[Size(j * terms + t * kGroup)]);
       }
     }
     return columns;
@@ -152,13 +164,14 @@ class GemmKernel : public Kernel {
   // rounds this operand and not the other.
   std::vector<T> Stored(const TensorView& view, std::int64_t b, std::int64_t ld, std::int64_t width,
                         Defect alone) const {
-    std::vector<T> values;
-    values.reserve(Size(view.extents.rows * width));
+    std::vector<T> values(Size(view.extents.rows * width));
     std::vector<double> line(Size(width));
+    const bool changed = Is("two-bf16") || Is("lost-subnormals") || Narrows(alone);
     for (std::int64_t r = 0; r < view.extents.rows; ++r) {
       LoadDoubles(view.dtype, view.data, b * view.extents.batch_stride + r * ld, width,
                   line.data());
-      for (const double v : line) values.push_back(Input(v, alone));
+      std::transform(line.begin(), line.end(), &values[Size(r * width)],
+                     [&](double v) { return changed ? Input(v, alone) : static_cast<T>(v); });
     }
     return values;
   }
@@ -190,18 +203,40 @@ class GemmKernel : public Kernel {
     return sum;
   }
 
-  // The dot products of a row and a group of columns.
-  void Dots(const T* row, const T* group, std::int64_t terms, T (&dots)[kGroup]) const {
+  // The dot products of kBeside rows at most, behind one another, and a group of columns.
+  void Dots(const T* rows, std::int64_t count, const T* group, std::int64_t terms, T* dots) const {
+    const bool narrow = Is("fp16-accumulate");
+    if (count == kBeside && !narrow) return SumBeside<kBeside>(rows, group, terms, dots);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (narrow) {
+        SumNarrowly(rows + i * terms, group, terms, dots + i * kGroup);
+      } else {
+        SumBeside<1>(rows + i * terms, group, terms, dots + i * kGroup);
+      }
+    }
+  }
+
+  template <std::int64_t kRows>
+  void SumBeside(const T* rows, const T* group, std::int64_t terms, T* dots) const {
+    using Columns [[gnu::vector_size(kGroup * sizeof(T))]] = T;
     const bool backwards = Is("nondeterministic") && launches_ % 2 == 0;
+    Columns sums[kRows] = {};
+    for (std::int64_t i = 0; i < terms; ++i) {
+      const std::int64_t t = backwards ? terms - 1 - i : i;
+      Columns column;
+      std::memcpy(&column, group + t * kGroup, sizeof column);
+#pragma GCC unroll 4
+      for (std::int64_t r = 0; r < kRows; ++r) sums[r] += rows[r * terms + t] * column;
+    }
+    std::memcpy(dots, sums, sizeof sums);
+  }
+
+  static void SumNarrowly(const T* row, const T* group, std::int64_t terms, T* dots) {
     T sums[kGroup] = {};
-    for (std::int64_t t = 0; t < terms && Is("fp16-accumulate"); ++t) {
+    for (std::int64_t t = 0; t < terms; ++t) {
       for (std::int64_t j = 0; j < kGroup; ++j) {
         sums[j] = ToHalf(sums[j] + row[t] * group[t * kGroup + j]);
       }
-    }
-    for (std::int64_t i = 0; i < terms && !Is("fp16-accumulate"); ++i) {
-      const std::int64_t t = backwards ? terms - 1 - i : i;
-      for (std::int64_t j = 0; j < kGroup; ++j) sums[j] += row[t] * group[t * kGroup + j];
     }
     std::copy_n(sums, kGroup, dots);
   }
@@ -299,8 +334,10 @@ class GemmKernel : public Kernel {
       return static_cast<T>(high + Quantise(v - high, DType::kBF16));
     }
     if (Is("lost-subnormals") && std::abs(v) < min_normal_) return T{0};
-    const bool narrow = Is("tf32-inputs") || Is("long-tf32-inputs") || Is(alone);
-    return static_cast<T>(narrow ? Quantise(v, DType::kTF32) : v);
+    return static_cast<T>(Narrows(alone) ? Quantise(v, DType::kTF32) : v);
+  }
+  bool Narrows(Defect alone) const {
+    return Is("tf32-inputs") || Is("long-tf32-inputs") || Is(alone);
   }
 
   // Writes outside the output, or changes an input.

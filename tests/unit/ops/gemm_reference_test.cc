@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/ops/common/dot.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "tests/unit/ops/tensors.h"
@@ -67,6 +68,44 @@ TEST(GemmReference, ColumnsAreReadTogetherWhereTheyLieTogether) {
   EXPECT_EQ(at(16, {0, 1, 4, 7, 8, 11, 14}), std::pair(std::int64_t{1}, 16 * kDepth));
   EXPECT_EQ(at(16, {5, 7, 6}), std::pair(std::int64_t{2}, 2 * 16 * kDepth)) << "out of order";
   EXPECT_EQ(at(400, {5, 7, 200, 399}), std::pair(3 * kDepth, 5 * kDepth));
+}
+
+// A long sum has the same bits in whatever stretches it is added up.
+TEST(GemmReference, DotsDoNotDependOnTheStretches) {
+  constexpr std::int64_t kTerms = 2051;
+  std::vector<double> a, b;
+  for (std::int64_t i = 0; i < kTerms; ++i) {
+    a.push_back(std::sin(static_cast<double>(i)));
+    b.push_back(std::exp(std::cos(static_cast<double>(i * i))));
+  }
+  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{3}, std::int64_t{8}, kTerms}) {
+    const DotSums whole = Dot(a.data(), b.data(), n);
+    for (const std::int64_t stretch : {4, 1024}) {
+      DotParts parts;
+      for (std::int64_t from = 0; from < n; from += stretch) {
+        parts.Add(a.data() + from, b.data() + from, std::min(stretch, n - from));
+      }
+      EXPECT_EQ(parts.sums().sum, whole.sum) << n << " " << stretch;
+      EXPECT_EQ(parts.sums().absolute, whole.absolute) << n << " " << stretch;
+    }
+  }
+}
+
+// Two numbers that the reference keeps of a long product are those of one dot product.
+TEST(GemmReference, LongSumsAreThoseOfOneDotProduct) {
+  constexpr std::int64_t kTerms = 2051;
+  const Case c = MakeCase(GemmProblem{.m = 3, .n = 2, .k = kTerms}, DType::kF32);
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, RandomValues(plan));
+  const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+  const ViewInputs inputs(tensors.views());
+  std::vector<double> a(3 * kTerms), b(2 * kTerms), column(kTerms);
+  inputs.Read(0, 0, 3 * kTerms, a.data());
+  inputs.Read(1, 0, 2 * kTerms, b.data());
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t t = 0; t < kTerms; ++t) column[t] = b[t * 2 + i % 2];
+    EXPECT_EQ(plain.value[i], Dot(a.data() + i / 2 * kTerms, column.data(), kTerms).sum) << i;
+  }
 }
 
 TEST(GemmReference, TwoByTwoByHand) {

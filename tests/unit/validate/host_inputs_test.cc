@@ -1,10 +1,12 @@
 // Inputs that the host makes again are those of the specification, bit by bit: whatever was read
-// before, in whatever order, of operands that are kept and of larger ones.
+// before, in whatever order, of operands that are kept and of larger ones, by this case or an
+// earlier one.
 #include "kernels/validate/host_inputs.h"
 
 #include <algorithm>
 #include <bit>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -102,6 +104,101 @@ TEST(HostInputs, StretchesThatAllThreadsDrawAreTheSpecifications) {
     ExpectSpecified(plan, inputs, operand, 50'000, 100'000);
     ExpectSpecified(plan, inputs, operand, size - 65, 65);
   }
+}
+
+DrawnElements OneOperand(std::int64_t size, std::int64_t known) {
+  DrawnElements drawn = MakeDrawn(size);
+  for (std::int64_t i = 0; i < known; ++i) drawn.values[i] = static_cast<double>(i);
+  drawn.SetKnown(0, known);
+  return drawn;
+}
+
+// Cases behind one another read other parts of the same operands.
+TEST(KeptDraws, GiveTheSpecificationsElementsToEveryCase) {
+  KeptDraws draws;
+  std::mt19937_64 engine(5);
+  std::int64_t bytes = 0;
+  for (int i = 0; i < 20; ++i) {
+    Plan plan;  // each case has its own
+    plan.inputs = Operands({.batch = 2, .rows = 37, .cols = 29, .ld = 31, .batch_stride = 37 * 31});
+    const auto size = static_cast<std::uint64_t>(plan.inputs[0].extents.count());
+    {
+      const RegeneratedInputs inputs(plan, kSeed, &draws);
+      for (int operand = 0; operand < static_cast<int>(plan.inputs.size()); ++operand) {
+        const std::uint64_t begin = engine() % size, count = 1 + engine() % (size - begin);
+        ExpectSpecified(plan, inputs, operand, static_cast<std::int64_t>(begin),
+                        static_cast<std::int64_t>(count));
+      }
+      EXPECT_EQ(draws.bytes(), 0) << "the case has them";
+    }
+    if (i > 0) {
+      EXPECT_EQ(draws.bytes(), bytes) << "no operand is kept twice";
+    }
+    bytes = draws.bytes();
+  }
+  EXPECT_GT(bytes, 0);
+}
+
+TEST(KeptDraws, DoNotGiveOutWhatHasChanged) {
+  constexpr std::int64_t kSize = KeptDraws::kFewest + 77, kKnown = KeptDraws::kFewest + 3;
+  KeptDraws draws;
+  const DrawKey key = {1};
+  for (const std::int64_t at : {std::int64_t{0}, std::int64_t{1}, kKnown / 2, kKnown - 1}) {
+    DrawnElements drawn = OneOperand(kSize, kKnown);
+    double* const values = drawn.values.get();
+    draws.Put(key, std::move(drawn));
+    values[at] = -values[at];  // of 0, the sign alone
+    EXPECT_EQ(draws.Take(key).values, nullptr) << at;
+    EXPECT_EQ(draws.bytes(), 0);
+  }
+  draws.Put(key, OneOperand(kSize, kKnown));
+  const DrawnElements same = draws.Take(key);
+  ASSERT_NE(same.values, nullptr);
+  EXPECT_EQ(same.values[kKnown - 1], static_cast<double>(kKnown - 1));
+  EXPECT_TRUE(same.Knows(kKnown - 1));
+  EXPECT_FALSE(same.Knows(kKnown));
+  EXPECT_EQ(draws.Take(key).values, nullptr) << "one case has them";
+}
+
+TEST(KeptDraws, DropTheOldestIfThereIsNoRoom) {
+  constexpr std::int64_t kSize = KeptDraws::kFewest;
+  KeptDraws draws(/*most_bytes=*/3 * OneOperand(kSize, 1).bytes());
+  for (std::uint64_t i = 0; i < 5; ++i) draws.Put({i}, OneOperand(kSize, kSize));
+  EXPECT_EQ(draws.bytes(), 3 * OneOperand(kSize, 1).bytes());
+  draws.Put({2}, draws.Take({2}));  // now the newest
+  draws.Put({5}, OneOperand(kSize, kSize));
+  draws.Put({6}, OneOperand(4 * kSize, kSize));  // larger than all of the room
+  draws.Put({7}, OneOperand(kSize - 1, kSize - 1));
+  for (const std::uint64_t gone : {0, 1, 3, 6, 7}) {
+    EXPECT_EQ(draws.Take({gone}).values, nullptr) << gone;
+  }
+  draws.Put({2}, OneOperand(kSize, 1));  // replaces it
+  EXPECT_FALSE(draws.Take({2}).Knows(1));
+  EXPECT_NE(draws.Take({4}).values, nullptr);
+  draws.Clear();
+  EXPECT_EQ(draws.bytes(), 0);
+  EXPECT_EQ(draws.Take({5}).values, nullptr);
+}
+
+TEST(KeptDraws, KnowAnOperandByAllThatDecidesItsElements) {
+  const Operand own =
+      Filled({PatternKind::kNormal, 1, 0}, DType::kF32, {.batch = 2, .rows = 3, .cols = 4});
+  const DrawKey key = DrawKeyOf(own, 7, 1);
+  EXPECT_NE(DrawKeyOf(own, 8, 1), key);
+  EXPECT_NE(DrawKeyOf(own, 7, 0), key);
+  const auto changed = [&](auto change) {
+    Operand other = own;
+    change(other);
+    return DrawKeyOf(other, 7, 1) != key;
+  };
+  EXPECT_TRUE(changed([](Operand& o) { o.dtype = DType::kF16; }));
+  EXPECT_TRUE(changed([](Operand& o) { o.pattern.kind = PatternKind::kUniform; }));
+  EXPECT_TRUE(changed([](Operand& o) { o.pattern.a = 2; }));
+  EXPECT_TRUE(changed([](Operand& o) { o.pattern.b = -0.0; }));
+  EXPECT_TRUE(changed([](Operand& o) { o.extents.batch = 3; }));
+  EXPECT_TRUE(changed([](Operand& o) { o.extents.rows = 4; }));
+  EXPECT_TRUE(changed([](Operand& o) { o.extents.cols = 3; }));
+  EXPECT_FALSE(changed([](Operand& o) { o.extents.ld = 9; })) << "elements have logical indices";
 }
 
 }  // namespace

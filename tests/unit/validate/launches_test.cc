@@ -206,7 +206,7 @@ class MaximumKernel : public Kernel {
   }
 };
 
-Verdict RunMaximum(Maximum maximum, bool probes, Mode mode) {
+Verdict RunMaximum(Maximum maximum, bool probes, Mode mode, KeptDraws* draws = nullptr) {
   g_maximum = maximum;
   Registry registry;
   registry.Add(
@@ -230,7 +230,19 @@ Verdict RunMaximum(Maximum maximum, bool probes, Mode mode) {
   c.mode = mode;
   const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 64 << 20});
   PhaseObserver observer;
-  return CaseRunner(*device, registry, nullptr).Run(c, observer).verdict;
+  return CaseRunner(*device, registry, nullptr, nullptr, draws).Run(c, observer).verdict;
+}
+
+// Secret data would be no secret if another case's kernel, which runs in this process, found them.
+TEST(Launches, OnlyOfATrustedKernelDrawsAreKept) {
+  KeptDraws draws;
+  EXPECT_EQ(RunMaximum({.rows = 40}, /*probes=*/true, Mode::kValidate, &draws), Verdict::kPassed);
+  EXPECT_EQ(draws.bytes(), 0);
+  EXPECT_EQ(RunMaximum({}, /*probes=*/true, Mode::kValidate, &draws), Verdict::kPassed);
+  EXPECT_GT(draws.bytes(), 0);
+  const std::int64_t bytes = draws.bytes();
+  EXPECT_EQ(RunMaximum({}, /*probes=*/true, Mode::kValidate, &draws), Verdict::kPassed);
+  EXPECT_EQ(draws.bytes(), bytes);
 }
 
 // A comparison with NaN, the first poison, leaves no trace of what was compared.
