@@ -22,7 +22,7 @@ void RegeneratedInputs::Draw(int operand, std::int64_t begin, std::int64_t count
 RegeneratedInputs::~RegeneratedInputs() {
   if (draws_ == nullptr) return;
   for (Kept& kept : kept_) {
-    if (kept.drawn.values != nullptr) draws_->Put(kept.key, std::move(kept.drawn));
+    if (!kept.drawn.empty()) draws_->Put(kept.key, std::move(kept.drawn));
   }
 }
 
@@ -46,21 +46,22 @@ void RegeneratedInputs::Read(int operand, std::int64_t begin, std::int64_t count
   DrawnElements& drawn = KeptOf(operand).drawn;
   // A new page of memory for each few elements would cost more than they do.
   constexpr std::int64_t kFew = 8, kSmall = std::int64_t{1} << 16;
-  if (drawn.values == nullptr && count < kFew && size > kSmall) {
-    return Draw(operand, begin, count, out);
+  if (drawn.empty() && count < kFew && size > kSmall) return Draw(operand, begin, count, out);
+  if (drawn.empty()) {
+    drawn = DrawnElements(size, plan_.inputs[static_cast<std::size_t>(operand)].dtype);
   }
-  if (drawn.values == nullptr) drawn = MakeDrawn(size);
-  double* const values = drawn.values.get();
   const std::int64_t end = begin + count;
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t next = drawn.EndOfRun(at, end);
-    if (!drawn.Knows(at)) {
-      Draw(operand, at, next - at, values + at);
-      drawn.SetKnown(at, next);
+    double* const to = out + (at - begin);
+    if (drawn.Knows(at)) {
+      drawn.Get(at, next - at, to);
+    } else {
+      Draw(operand, at, next - at, to);
+      drawn.Set(at, next - at, to);
     }
     at = next;
   }
-  std::copy_n(values + begin, count, out);
 }
 
 }  // namespace assay::kernels

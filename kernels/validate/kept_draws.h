@@ -5,7 +5,7 @@
 // kept has the elements that a new draw would give.
 //
 // A kernel runs between two cases, in this process. If its writes go astray they may hit what is
-// kept here. So a fingerprint is made when elements are put here, and if they have another one
+// kept here. So a fingerprint is made when new elements are put here, and if they have another one
 // later they are dropped: the case draws its own. The data of kernels that are not trusted are
 // secret and never kept.
 //
@@ -25,21 +25,38 @@
 
 namespace assay::inline kernels {
 
-// The elements of an operand that were drawn; the others are not initialised.
-struct DrawnElements {
-  std::unique_ptr<double[]> values;  // null: none
-  std::int64_t size = 0;             // [elements] of the operand
-  std::vector<std::uint64_t> known;  // a bit an element
+// The elements of an operand that were drawn.
+class DrawnElements {
+ public:
+  DrawnElements() = default;  // of no operand
+  // Of an operand of `size` elements, of which none is known. fp32 holds the values of all formats
+  // but fp64 and int32.
+  DrawnElements(std::int64_t size, DType dtype);
 
+  bool empty() const { return values_ == nullptr; }
+  std::int64_t size() const { return size_; }
   std::int64_t bytes() const;
+  std::byte* data() { return values_.get(); }
+
+  bool Knows(std::int64_t at) const;
   // The end of the elements from `at` that are all known or all unknown; at most `end`.
   std::int64_t EndOfRun(std::int64_t at, std::int64_t end) const;
-  bool Knows(std::int64_t at) const;
-  void SetKnown(std::int64_t at, std::int64_t end);
-};
+  // Elements [at, at + count). Set makes them known. Get is for known ones.
+  void Set(std::int64_t at, std::int64_t count, const double* from);
+  void Get(std::int64_t at, std::int64_t count, double* out) const;
 
-// Room for all elements of an operand, of which none is known.
-DrawnElements MakeDrawn(std::int64_t size);
+ private:
+  friend class KeptDraws;
+
+  std::uint64_t Fingerprint() const;  // of the known elements
+
+  std::unique_ptr<std::byte[]> values_;  // floats or doubles; unknown ones are not initialised
+  std::int64_t size_ = 0;
+  bool narrow_ = false;               // floats
+  std::vector<std::uint64_t> known_;  // a bit an element
+  bool grown_ = false;                // since `kept_`
+  std::uint64_t kept_ = 0;            // the fingerprint
+};
 
 // All that decides the elements of an operand: format, pattern, extents, seed, number.
 using DrawKey = std::array<std::uint64_t, 8>;
@@ -64,7 +81,6 @@ class KeptDraws {
   struct Entry {
     DrawKey key;
     DrawnElements drawn;
-    std::uint64_t fingerprint;
   };
 
   DrawnElements Remove(std::list<Entry>::iterator entry);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -106,11 +108,18 @@ TEST(HostInputs, StretchesThatAllThreadsDrawAreTheSpecifications) {
   }
 }
 
-DrawnElements OneOperand(std::int64_t size, std::int64_t known) {
-  DrawnElements drawn = MakeDrawn(size);
-  for (std::int64_t i = 0; i < known; ++i) drawn.values[i] = static_cast<double>(i);
-  drawn.SetKnown(0, known);
+DrawnElements OneOperand(std::int64_t size, std::int64_t known, DType dtype = DType::kF64) {
+  DrawnElements drawn(size, dtype);
+  std::vector<double> values(static_cast<std::size_t>(known));
+  std::iota(values.begin(), values.end(), 0.0);
+  drawn.Set(0, known, values.data());
   return drawn;
+}
+
+double Element(const DrawnElements& drawn, std::int64_t at) {
+  double value = -77;
+  drawn.Get(at, 1, &value);
+  return value;
 }
 
 // Cases behind one another read other parts of the same operands.
@@ -141,23 +150,30 @@ TEST(KeptDraws, GiveTheSpecificationsElementsToEveryCase) {
 
 TEST(KeptDraws, DoNotGiveOutWhatHasChanged) {
   constexpr std::int64_t kSize = KeptDraws::kFewest + 77, kKnown = KeptDraws::kFewest + 3;
-  KeptDraws draws;
   const DrawKey key = {1};
-  for (const std::int64_t at : {std::int64_t{0}, std::int64_t{1}, kKnown / 2, kKnown - 1}) {
-    DrawnElements drawn = OneOperand(kSize, kKnown);
-    double* const values = drawn.values.get();
-    draws.Put(key, std::move(drawn));
-    values[at] = -values[at];  // of 0, the sign alone
-    EXPECT_EQ(draws.Take(key).values, nullptr) << at;
-    EXPECT_EQ(draws.bytes(), 0);
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    KeptDraws draws;
+    const auto width = static_cast<std::int64_t>(dtype == DType::kF32 ? 4 : 8);
+    for (const bool given_before : {false, true}) {
+      for (const std::int64_t at : {std::int64_t{0}, kKnown / 2, kKnown - 1}) {
+        DrawnElements drawn = OneOperand(kSize, kKnown, dtype);
+        std::byte* const values = drawn.data();
+        draws.Put(key, std::move(drawn));
+        // A case had them, and drew no others.
+        if (given_before) draws.Put(key, draws.Take(key));
+        values[at * width] ^= std::byte{1};
+        EXPECT_TRUE(draws.Take(key).empty()) << at;
+        EXPECT_EQ(draws.bytes(), 0);
+      }
+    }
+    draws.Put(key, OneOperand(kSize, kKnown, dtype));
+    const DrawnElements same = draws.Take(key);
+    ASSERT_FALSE(same.empty());
+    EXPECT_EQ(Element(same, kKnown - 1), static_cast<double>(kKnown - 1));
+    EXPECT_TRUE(same.Knows(kKnown - 1));
+    EXPECT_FALSE(same.Knows(kKnown));
+    EXPECT_TRUE(draws.Take(key).empty()) << "one case has them";
   }
-  draws.Put(key, OneOperand(kSize, kKnown));
-  const DrawnElements same = draws.Take(key);
-  ASSERT_NE(same.values, nullptr);
-  EXPECT_EQ(same.values[kKnown - 1], static_cast<double>(kKnown - 1));
-  EXPECT_TRUE(same.Knows(kKnown - 1));
-  EXPECT_FALSE(same.Knows(kKnown));
-  EXPECT_EQ(draws.Take(key).values, nullptr) << "one case has them";
 }
 
 TEST(KeptDraws, DropTheOldestIfThereIsNoRoom) {
@@ -170,14 +186,14 @@ TEST(KeptDraws, DropTheOldestIfThereIsNoRoom) {
   draws.Put({6}, OneOperand(4 * kSize, kSize));  // larger than all of the room
   draws.Put({7}, OneOperand(kSize - 1, kSize - 1));
   for (const std::uint64_t gone : {0, 1, 3, 6, 7}) {
-    EXPECT_EQ(draws.Take({gone}).values, nullptr) << gone;
+    EXPECT_TRUE(draws.Take({gone}).empty()) << gone;
   }
   draws.Put({2}, OneOperand(kSize, 1));  // replaces it
   EXPECT_FALSE(draws.Take({2}).Knows(1));
-  EXPECT_NE(draws.Take({4}).values, nullptr);
+  EXPECT_FALSE(draws.Take({4}).empty());
   draws.Clear();
   EXPECT_EQ(draws.bytes(), 0);
-  EXPECT_EQ(draws.Take({5}).values, nullptr);
+  EXPECT_TRUE(draws.Take({5}).empty());
 }
 
 TEST(KeptDraws, KnowAnOperandByAllThatDecidesItsElements) {
