@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@
 #include "kernels/runtime/checksum.h"
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/kept_elements.h"
+#include "kernels/runtime/output_watch.h"
 #include "kernels/runtime/recheck.h"
 #include "kernels/runtime/residuals.h"
 #include "kernels/runtime/tensor.h"
@@ -196,6 +198,11 @@ class Device {
     if (!status.ok()) return status;
     return Now() - begin;
   }
+
+  // Watches outputs of the format and extents of `output`. `known` is the digest of the one that
+  // they should be like. A device has one watch at a time, which ends before the device does.
+  virtual absl::StatusOr<std::unique_ptr<OutputWatch>> WatchOutputs(
+      const TensorView& output, const std::optional<TensorDigest>& known);
 };
 
 // Makes the CPU device, with all cores that this process may use. It never fails.

@@ -45,7 +45,7 @@ bool CaseRun::Verify() {
 }
 
 bool CaseRun::Conclude() {
-  return Take(GiveVerdict()) && Take(JudgeOtherPoison()) && Take(LaunchAgain()) &&
+  return Take(GiveVerdict()) && Take(JudgeOthers()) && Take(LaunchAgain()) &&
          Take(ExamineOutcome());
 }
 
@@ -146,7 +146,8 @@ End CaseRun::LaunchAgain() {
     if (End end = WarmLaunches()) return end;
   }
   if (End end = launcher_.RestoreInputs()) return end;
-  return JudgeLast();
+  if (End end = JudgeLast()) return end;
+  return JudgeOthers();
 }
 
 // Judges the output that lies there now, after another one had its verdict.
@@ -241,7 +242,7 @@ End CaseRun::Validate(int repeats) {
 End CaseRun::WarmLaunches() {
   std::vector<double> warm;
   for (const Poison poison : kWarmPoisons) {
-    if (!launcher_.kernel().trusted()) {
+    if (!warm.empty() || !launcher_.kernel().trusted()) {
       // An output that differs is the last, which is judged.
       const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
       if (!digest.ok()) return EndedBy(digest.status(), "digest");
@@ -258,9 +259,41 @@ End CaseRun::WarmLaunches() {
 End CaseRun::Benchmark() {
   clock_.Enter(Phase::kBench);
   if (!launcher_.kernel().trusted()) return BenchmarkByDraws();
-  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
+  std::optional<TensorDigest> judged;
+  if (outcome_.compare) {
+    judged.emplace();
+    std::copy_n(outcome_.compare->digest_raw, 2, judged->raw);
+  }
+  TimedOutputs outputs(launcher_, device_);
+  if (absl::Status status = outputs.Begin(judged); !status.ok()) {
+    return EndedBy(status, case_.provider);
+  }
+  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &outputs);
   if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
+  if (End end = LookAtTimed(outputs)) return end;
   TakeTiming(timing);
+  return std::nullopt;
+}
+
+// What the outputs of timed launches tell before the last one is judged.
+End CaseRun::LookAtTimed(TimedOutputs& outputs) {
+  const absl::StatusOr<WatchFindings> found = outputs.Finish();
+  if (!found.ok()) return EndedBy(found.status(), "digest");
+  if (found->others == 0) return std::nullopt;
+  outcome_.deterministic = false;
+  const std::string counts = Cat("of ", found->looks, " outputs of timed launches ", found->others,
+                                 found->others == 1 ? " was" : " were", " unlike the first");
+  for (const TensorView& kept : found->kept) others_.push_back({{}, kept, Cat("; ", counts)});
+  if (found->unkept == 0) return std::nullopt;
+  if (found->kept.empty()) {
+    doubts_.push_back(
+        {Reason::kMemory, Cat(counts, ", and there was no memory to keep one to be judged")});
+    return std::nullopt;
+  }
+  std::string& how = outcome_.implementation;
+  const auto kept = static_cast<std::int64_t>(found->kept.size());
+  Append(&how, how.empty() ? "" : ", ", "judged ", kept, " of ", kept + found->unkept,
+         " varying outputs");
   return std::nullopt;
 }
 
@@ -281,20 +314,25 @@ End CaseRun::FindUnwritten() {
   outcome_.unwritten = other->unwritten;
   if (!other->differs) return std::nullopt;
   outcome_.deterministic = false;
-  other_output_ = std::move(other->output);
+  others_.push_back({std::move(other->output), {}, {}});
   // Where agreement was asked for, this launch is one of those that must agree.
   if (case_.repeats > 1) ++variants_;
   return std::nullopt;
 }
 
-// The launch on the other poison, if it gave another output than the one that was judged.
-End CaseRun::JudgeOtherPoison() {
-  const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-  if (other_output_.empty() || wrong) return std::nullopt;
-  if (absl::Status status = launcher_.PutOutput(other_output_); !status.ok()) {
-    return EndedBy(status, case_.provider);
+// The outputs of launches that differ from the one that was judged.
+End CaseRun::JudgeOthers() {
+  for (const Other& other : std::exchange(others_, {})) {
+    const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
+    if (wrong) return std::nullopt;
+    const absl::Status status = other.kept.data != nullptr
+                                    ? device_.Copy(other.kept, launcher_.output())
+                                    : launcher_.PutOutput(other.dense);
+    if (!status.ok()) return EndedBy(status, case_.provider);
+    if (End end = JudgeLast()) return end;
+    if (outcome_.verdict == Verdict::kFailed) outcome_.findings.front().message += other.of;
   }
-  return JudgeLast();
+  return std::nullopt;
 }
 
 End CaseRun::ExamineOutcome() {

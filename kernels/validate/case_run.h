@@ -28,6 +28,7 @@
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
+#include "kernels/validate/timed_outputs.h"
 #include "kernels/validate/timing.h"
 
 namespace assay::inline kernels {
@@ -102,7 +103,8 @@ class CaseRun {
   End VerifyHere();
   void JudgeTimes();
   End FindUnwritten();
-  End JudgeOtherPoison();
+  End LookAtTimed(TimedOutputs& outputs);
+  End JudgeOthers();
   End VerifyByChecksum();
   End Reference();
   End CompareOutput();
@@ -160,8 +162,15 @@ class CaseRun {
   bool timed_ = false;           // the benchmark's samples are in
   int launches_ = 1;
   int variants_ = 1;
-  std::vector<unsigned char> other_output_;  // of a launch on the other poison that differed
-  std::vector<Finding> doubts_;              // of launches on other draws
+  // The output of a launch that differed from the one that is judged: of one on the other poison,
+  // or of a timed one, which the device keeps.
+  struct Other {
+    std::vector<unsigned char> dense;
+    TensorView kept;
+    std::string of;  // what a finding says of the launch
+  };
+  std::vector<Other> others_;
+  std::vector<Finding> doubts_;  // of launches on other draws, and of timed ones
   std::string deviation_;
   bool stale_ = false;          // a launch gave another draw's output
   bool wrong_on_draw_ = false;  // a launch on some draw was judged wrong: the case ends with it

@@ -46,6 +46,7 @@ class CaseRun::Draws final : public TimedLaunches {
   static absl::Status Over() { return absl::CancelledError("the case has its verdict"); }
   const End& end() const { return end_; }
   bool wrong() const { return wrong_; }
+  bool Single() const override { return true; }
   bool Enough() const override { return rotation_.EnoughUnseen(); }
   // How many of the outputs were judged, if not all of those that were new.
   std::string Judged() const {

@@ -136,9 +136,10 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
                      ConditionsProbe* conditions, TimedLaunches* around) {
   BenchTiming timing;
   const bool tiny = plan.bytes < kTinyBytes && plan.flops < kTinyFlops;
+  const bool single = around != nullptr && around->Single();
   SamplerOptions options;
-  if (tiny && around == nullptr) options.batch_seconds = kBatchSeconds;
-  if (around != nullptr) {
+  if (tiny && !single) options.batch_seconds = kBatchSeconds;
+  if (single) {
     options.min_samples = kLeastAround;
     options.max_samples = kMostAround;
   }
@@ -147,8 +148,8 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   const bool larger = cache > 0 && plan.bytes > 2 * cache;
   bool from_memory = !tiny && !larger;
 
-  bool replayed = tiny && around == nullptr && dynamic_cast<LaunchRecorder*>(&device) != nullptr &&
-                  IsShort(launcher);
+  bool replayed =
+      tiny && !single && dynamic_cast<LaunchRecorder*>(&device) != nullptr && IsShort(launcher);
   if (replayed && absl::IsUnimplemented(launcher.LaunchReplayed(1).status())) replayed = false;
   if (replayed) options.batch_seconds = kReplaySeconds;
 

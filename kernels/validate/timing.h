@@ -28,14 +28,17 @@ struct BenchTiming {
   absl::Status failed;                        // a launch's, which ended the timing
 };
 
-// What is done around each timed launch, outside its time. A status that is not OK ends the timing.
+// What is done around each sample of timed launches, outside its time. A status that is not OK ends
+// the timing.
 class TimedLaunches {
  public:
   virtual ~TimedLaunches() = default;
-  virtual absl::Status Before() = 0;
+  virtual absl::Status Before() { return absl::OkStatus(); }
   virtual absl::Status After(double seconds) = 0;
+  // Whether each sample must be one launch.
+  virtual bool Single() const { return false; }
   // Whether there were enough launches. If not, further ones follow, whose times do not count.
-  virtual bool Enough() const = 0;
+  virtual bool Enough() const { return true; }
 };
 
 // Below this time [seconds] a kernel cannot have done its work, by the measured ceilings and with a
@@ -46,8 +49,8 @@ class TimedLaunches {
 double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, DType input,
                        const DeviceInfo& device, Ceilings* ceilings);
 
-// `ceilings` and `conditions` may be nullptr. With `around`, each sample is one launch. Samples
-// until they settle; never none, unless a launch fails or the clock does.
+// `ceilings`, `conditions` and `around` may be nullptr. Samples until they settle; never none,
+// unless a launch fails or the clock does.
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
                      ConditionsProbe* conditions, TimedLaunches* around = nullptr);
 

@@ -18,8 +18,6 @@
 namespace assay::inline kernels {
 namespace {
 
-constexpr std::int64_t kKeptBytes = GpuDevice::kMostKept * std::int64_t{sizeof(KeptElement)};
-
 // How long the device is kept busy before a timed launch: a multiple of the host's time for the
 // last one, with limits in seconds.
 constexpr double kSpinMargin = 2;
@@ -59,7 +57,8 @@ absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
   if (code == gpu::kOk) code = gpu::CreateEvent(&begin_);
   if (code == gpu::kOk) code = gpu::CreateEvent(&end_);
   if (code == gpu::kOk) code = gpu::Allocate(gpu::kScratchBytes, &scratch_);
-  if (code == gpu::kOk) code = gpu::Allocate(kKeptBytes, &kept_);
+  if (code == gpu::kOk)
+    code = gpu::Allocate(kKeptBytes + std::int64_t{sizeof(gpu::WatchMemory)}, &kept_);
   if (code == gpu::kOk) code = gpu::AllocateHost(kPinnedBytes, &pinned_);
   // Only the launch of a kernel tells whether there is code for this device.
   if (code == gpu::kOk) code = gpu::LaunchSpin(1, static_cast<float*>(scratch_), stream_);

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/gpu/host.h"
 #include "kernels/runtime/gpu/primitives.h"
+#include "kernels/runtime/gpu/watch_gpu.h"
 #include "kernels/runtime/replay.h"
 
 namespace assay::inline kernels {
@@ -70,6 +72,8 @@ class GpuDevice final : public Device, public LaunchRecorder {
   absl::StatusOr<HeldFindings> HoldAgainst(const KeptElements& kept,
                                            const TensorView& output) override;
   static constexpr std::int64_t kMostKept = 1 << 19;
+  absl::StatusOr<std::unique_ptr<OutputWatch>> WatchOutputs(
+      const TensorView& output, const std::optional<TensorDigest>& known) override;
   absl::Status Copy(const TensorView& src, const TensorView& dst) override;
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                       void* dst) override;
@@ -99,6 +103,7 @@ class GpuDevice final : public Device, public LaunchRecorder {
  private:
   // The most bytes that one primitive returns.
   static constexpr std::int64_t kPinnedBytes = 8192;
+  static constexpr std::int64_t kKeptBytes = kMostKept * std::int64_t{sizeof(KeptElement)};
 
   explicit GpuDevice(const gpu::Properties& properties) : properties_(properties) {}
   absl::Status Start(int ordinal, const ArenaOptions& options);
@@ -116,6 +121,8 @@ class GpuDevice final : public Device, public LaunchRecorder {
   absl::StatusOr<std::vector<CompareResult>> CompareTogether(
       std::span<const CompareRequest> requests);
   std::vector<gpu::ByteRange> GuardBands() const;
+  // The memory of a watch. The kept elements before it take kKeptBytes.
+  gpu::WatchMemory* watch_memory() const;
   // Copies host vectors of `count` doubles for each matrix to the device. Null vectors stay null.
   absl::StatusOr<ProbeVectors> Upload(const ProbeVectors& host, std::int64_t batch,
                                       std::int64_t count);
@@ -128,7 +135,7 @@ class GpuDevice final : public Device, public LaunchRecorder {
   gpu::Event end_ = nullptr;
   void* scratch_ = nullptr;  // device memory
   void* pinned_ = nullptr;   // host memory
-  void* kept_ = nullptr;     // device memory, for kMostKept elements
+  void* kept_ = nullptr;     // device memory, for kMostKept elements and a watch behind them
   void* sweep_ = nullptr;    // device memory, twice the last cache
   Traffic traffic_;          // without the arena's
   std::unique_ptr<GpuArena> arena_;

@@ -266,4 +266,40 @@ absl::StatusOr<HeldFindings> GpuDevice::HoldAgainst(const KeptElements& kept,
                       static_cast<std::int64_t>(counts.first), counts.actual, counts.kept};
 }
 
+gpu::WatchMemory* GpuDevice::watch_memory() const {
+  return reinterpret_cast<gpu::WatchMemory*>(static_cast<unsigned char*>(kept_) + kKeptBytes);
+}
+
+absl::StatusOr<std::unique_ptr<OutputWatch>> GpuDevice::WatchOutputs(
+    const TensorView& output, const std::optional<TensorDigest>& known) {
+  class Watch final : public OutputWatch {
+   public:
+    Watch(GpuDevice& device, const internal::WatchSlots& slots) : device_(device), slots_(slots) {}
+    absl::Status Look(const TensorView& seen) override {
+      if (absl::Status s = CheckView(seen); !s.ok()) return s;
+      if (absl::Status s = device_.Flush(); !s.ok()) return s;
+      return device_.Status(gpu::LaunchLook(seen, slots_, device_.watch_memory(), device_.stream_));
+    }
+    absl::StatusOr<WatchFindings> Findings() override {
+      internal::WatchState state;
+      absl::Status s =
+          device_.CopyOff(&device_.watch_memory()->state, sizeof state, device_.pinned_);
+      if (!s.ok()) return s;
+      std::memcpy(&state, device_.pinned_, sizeof state);
+      return internal::FindingsOf(state, slots_);
+    }
+
+   private:
+    GpuDevice& device_;
+    const internal::WatchSlots slots_;
+  };
+  if (absl::Status s = CheckView(output); !s.ok()) return s;
+  const internal::WatchSlots slots = internal::AllocateSlots(*arena_, output);
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  const gpu::ErrorCode code =
+      gpu::LaunchBeginWatch(known ? known->raw : nullptr, watch_memory(), stream_);
+  if (absl::Status s = Status(code); !s.ok()) return s;
+  return std::make_unique<Watch>(*this, slots);
+}
+
 }  // namespace assay::kernels

@@ -22,7 +22,13 @@ ASSAY_GLOBAL void SetCode(Runs dst, std::int64_t chunks, std::uint64_t code, Byt
   }
 }
 
-ASSAY_GLOBAL void CopyChunks(Runs src, Runs dst, std::int64_t chunks) {
+// With a `slot`, the copy goes *slot strides behind `dst`, and if *slot is negative there is none.
+ASSAY_GLOBAL void CopyChunks(Runs src, Runs dst, std::int64_t chunks, const std::int32_t* slot,
+                             std::int64_t stride) {
+  if (slot != nullptr) {
+    if (*slot < 0) return;
+    dst.data += *slot * stride;
+  }
   const int shift = ShiftOf16Bytes(dst.dtype);
   const std::int64_t whole = std::int64_t{1} << shift;
   for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
@@ -78,10 +84,16 @@ ErrorCode LaunchPoison(Poison poison, const TensorView& dst, Stream stream) {
 }
 
 ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream) {
-  if (dst.count() == 0) return kOk;
-  const Runs to = RunsOf(dst);
-  const std::int64_t chunks = ChunksOf(to, ShiftOf16Bytes(dst.dtype));
-  return LaunchOver(chunks, to.shared_bytes, stream, CopyChunks, RunsOf(src), to, chunks);
+  return LaunchCopyToSlot(src, dst, nullptr, 0, stream);
+}
+
+ErrorCode LaunchCopyToSlot(const TensorView& src, const TensorView& first, const std::int32_t* slot,
+                           std::int64_t stride, Stream stream) {
+  if (first.count() == 0) return kOk;
+  const Runs to = RunsOf(first);
+  const std::int64_t chunks = ChunksOf(to, ShiftOf16Bytes(first.dtype));
+  return LaunchOver(chunks, to.shared_bytes, stream, CopyChunks, RunsOf(src), to, chunks, slot,
+                    stride);
 }
 
 }  // namespace assay::kernels::gpu

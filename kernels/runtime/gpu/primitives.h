@@ -64,6 +64,10 @@ ErrorCode LaunchDigest(const TensorView& view, unsigned long long* out, Stream s
 
 // Copies src to dst. They have the same count and format, and any strides.
 ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream);
+// The same to one of several places, `stride` bytes apart: the one that *slot says, counted from
+// `first`. A negative one: nothing is copied. `slot` is device memory.
+ErrorCode LaunchCopyToSlot(const TensorView& src, const TensorView& first, const std::int32_t* slot,
+                           std::int64_t stride, Stream stream);
 
 // Reads `bytes` bytes, a multiple of 16. Then the caches hold these bytes, and no other data that
 // must still be written to memory. `unused` is device memory for one word.

@@ -121,6 +121,89 @@ TEST(Timing, TheLastTimedLaunchIsJudged) {
   EXPECT_GE(launches, right.bench->samples);
 }
 
+// Wrong in one launch, or in all from one on, or without any work in every third.
+struct Lapse {
+  int from = 0, to = 0;  // launches, counted from 1
+  int every = 0;         // of which nothing is written; 0: none
+};
+
+Lapse g_lapse;
+int g_launches = 0;
+
+class LapsingKernel : public testing::DistortedKernel {
+ public:
+  using DistortedKernel::DistortedKernel;
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    ++g_launches;
+    if (g_lapse.every > 0 && g_launches % g_lapse.every == 0) return absl::OkStatus();
+    absl::Status status = DistortedKernel::Launch(inputs, output);
+    if (g_launches >= g_lapse.from && g_launches <= g_lapse.to) output.as<float>()[5] += 1;
+    return status;
+  }
+};
+
+CaseOutcome RunLapsing(Case c, Lapse lapse) {
+  g_lapse = lapse;
+  g_launches = 0;
+  testing::TheDistortion() = [](std::vector<double>&, const Plan&) {};
+  Registry registry;
+  registry.Add(KernelEntry{.op = "gemm",
+                           .provider = "lapsing",
+                           .backend = "cpu",
+                           .dtypes = {c.dtype},
+                           .make = [](const Case& made, const Plan& plan,
+                                      Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                             return std::make_unique<LapsingKernel>(made, plan);
+                           },
+                           .version = {},
+                           .unavailable_reason = {}});
+  c.provider = "lapsing";
+  c.probes = false;
+  c.seed = 1;
+  OddDevice device;
+  PhaseObserver observer;
+  return CaseRunner(device, registry, nullptr).Run(c, observer);
+}
+
+// Each sample is one launch of these.
+TEST(Timing, NoWrongLaunchAmongTimedOnesPasses) {
+  for (const Mode mode : {Mode::kBenchmark, Mode::kBoth}) {
+    Case c = TimedCase(96);
+    c.mode = mode;
+    for (const int k : {2, 4, 5, 17}) {
+      const CaseOutcome once = RunLapsing(c, {.from = k, .to = k});
+      EXPECT_GT(g_launches, k + 1) << "it was not the last";
+      EXPECT_EQ(once.verdict, Verdict::kFailed) << k << " " << static_cast<int>(mode);
+      EXPECT_EQ(once.deterministic, false) << k;
+      ASSERT_FALSE(once.findings.empty()) << k;
+      EXPECT_EQ(ReasonWord(once.findings[0].reason), "bound");
+      EXPECT_EQ(RunLapsing(c, {.from = k, .to = 1 << 30}).verdict, Verdict::kFailed)
+          << "from " << k << " on";
+    }
+    const CaseOutcome idle = RunLapsing(c, {.every = 3});
+    EXPECT_EQ(idle.verdict, Verdict::kFailed);
+    EXPECT_EQ(ReasonWord(idle.findings.at(0).reason), "unwritten");
+    EXPECT_EQ(RunLapsing(c, {}).verdict, Verdict::kPassed);
+  }
+}
+
+TEST(Timing, OutputsThatVaryAndAreRightPass) {
+  for (const Mode mode : {Mode::kBenchmark, Mode::kBoth}) {
+    Case c = TimedCase(96);
+    c.mode = mode;
+    for (const int variants : {2, 3, 1000}) {
+      int launches = 0;
+      const CaseOutcome outcome = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
+        values[5] *= 1 + ++launches % variants * 0x1p-23 / variants;
+        values[6 + static_cast<std::size_t>(launches % variants)] *= 1 + 0x1p-22;
+      });
+      EXPECT_GT(launches, 10);
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << variants;
+      EXPECT_EQ(outcome.deterministic, false);
+    }
+  }
+}
+
 TEST(Timing, OperandsComeFromMemoryButForTinyCases) {
   OddDevice device;
   const CaseOutcome large = RunOn(device, TimedCase(96), nullptr, nullptr);
