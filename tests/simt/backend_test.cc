@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +181,133 @@ TEST_P(GpuBackendTest, FillsAndDigestsAreTheCpus) {
       }
       EXPECT_EQ(digest[0], digest[1]) << text << " " << Name(dtype);
       EXPECT_EQ(fingerprint[0], fingerprint[1]) << text << " " << Name(dtype);
+    }
+  }
+}
+
+// The outputs of these seeds, one after the other.
+constexpr std::uint64_t kWatched[] = {1, 1, 2, 1, 3, 4, 5, 2, 5};
+
+TEST_P(GpuBackendTest, AWatchTellsOutputsApartWithoutTheHost) {
+  Desk desk(GpuBackend());
+  Device& device = desk.device();
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kI8, DType::kE2M1}) {
+    for (const Extents& extents : {Extents{2, 3, 31, 40, 150}, Extents::Dense(1, 5, 33)}) {
+      for (const bool known : {false, true}) {
+        device.arena().Reset();
+        TensorView view{nullptr, dtype, extents};
+        view.data = device.arena().Allocate(view.bytes(), true)->data;
+        const auto fill = [&](std::uint64_t seed) {
+          const Pattern pattern = *ParsePattern("uniform:-8:8", nullptr);
+          ASSERT_TRUE(device.Fill(FillSpec{pattern, seed, 1, 0}, view).ok());
+        };
+        const auto digest_of = [&](std::uint64_t seed) {
+          fill(seed);
+          return *device.Digest(view);
+        };
+        std::optional<TensorDigest> first;
+        if (known) first = digest_of(1);
+        auto watch = device.WatchOutputs(view, first);
+        ASSERT_TRUE(watch.ok()) << watch.status();
+        const Traffic before = device.traffic();
+        for (const std::uint64_t seed : kWatched) {
+          fill(seed);
+          ASSERT_TRUE((*watch)->Look(view).ok());
+        }
+        EXPECT_EQ(device.traffic().bytes_off, before.bytes_off);
+        const absl::StatusOr<WatchFindings> found = (*watch)->Findings();
+        ASSERT_TRUE(found.ok()) << found.status();
+        EXPECT_LE(device.traffic().bytes_off - before.bytes_off, 128);
+        EXPECT_EQ(device.traffic().allocations, before.allocations);
+        EXPECT_EQ(found->looks, 9);
+        EXPECT_EQ(found->others, 6);
+        EXPECT_EQ(found->unkept, known ? 2 : 3);
+        ASSERT_EQ(found->kept.size(), 3U);
+        for (std::size_t i = 0; i < 3; ++i) {
+          const auto kept = device.Digest(found->kept[i]);
+          ASSERT_TRUE(kept.ok());
+          EXPECT_EQ(*kept, digest_of(i + (known ? 2 : 1))) << Name(dtype) << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GpuBackendTest, AWatchWithoutRoomCounts) {
+  for (const Backend* backend : {&GpuBackend(), &CpuBackend()}) {
+    Desk desk(*backend);
+    Device& device = desk.device();
+    TensorView view{nullptr, DType::kF32, Extents::Dense(1, 1, 1000)};
+    view.data = device.arena().Allocate(view.bytes(), true)->data;
+    const std::int64_t rest = device.arena().available_bytes(1) - 6000;
+    ASSERT_TRUE(device.arena().Allocate(rest, false).ok());
+    auto watch = device.WatchOutputs(view, std::nullopt);
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    for (const std::uint64_t seed : kWatched) {
+      ASSERT_TRUE(device.Fill(FillSpec{*ParsePattern("normal:1", nullptr), seed, 1, 0}, view).ok());
+      ASSERT_TRUE((*watch)->Look(view).ok());
+    }
+    const absl::StatusOr<WatchFindings> found = (*watch)->Findings();
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->others, 6);
+    EXPECT_EQ(found->unkept, 7) << "the first one is not kept either";
+    EXPECT_TRUE(found->kept.empty());
+  }
+}
+
+int g_launches = 0;
+int g_undone = 0;  // the launch whose output is poison
+
+class UndoneOnce : public Kernel {
+ public:
+  UndoneOnce(std::unique_ptr<Kernel> real, Device& device)
+      : real_(std::move(real)), device_(device) {}
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    absl::Status status = real_->Launch(inputs, output);
+    if (++g_launches != g_undone || !status.ok()) return status;
+    return device_.PoisonTensor(Poison::kFirst, output);
+  }
+
+ private:
+  const std::unique_ptr<Kernel> real_;
+  Device& device_;
+};
+
+TEST_P(GpuBackendTest, ATimedLaunchThatDidNoWorkIsFound) {
+  Desk desk(GpuBackend());
+  Registry registry;
+  registry.Add(KernelEntry{
+      .op = "copy",
+      .provider = "undone",
+      .backend = desk.device().info().backend,
+      .dtypes = {DType::kF32},
+      .make = [](const Case& c, const Plan& plan,
+                 Device& device) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        Registry all;
+        GpuBackend().Register(all);
+        auto real = all.Find("copy", "builtin", device.info().backend)->make(c, plan, device);
+        if (!real.ok()) return real.status();
+        return std::make_unique<UndoneOnce>(*std::move(real), device);
+      },
+      .version = {},
+      .unavailable_reason = {}});
+  Case c;
+  c.problem = CopyProblem{.count = 40000};  // more than is timed many at once
+  c.dtype = DType::kF32;
+  c.provider = "undone";
+  c.probes = false;
+  for (const Mode mode : {Mode::kBenchmark, Mode::kBoth}) {
+    c.mode = mode;
+    for (const int undone : {0, 4, 9}) {
+      g_launches = 0;
+      g_undone = undone;
+      PhaseObserver observer;
+      const CaseOutcome outcome = CaseRunner(desk.device(), registry, nullptr).Run(c, observer);
+      EXPECT_GT(g_launches, 10);
+      EXPECT_EQ(outcome.verdict, undone > 0 ? Verdict::kFailed : Verdict::kPassed)
+          << undone << " " << Describe(outcome);
+      if (undone == 0) continue;
+      EXPECT_EQ(ReasonWord(outcome.findings.at(0).reason), "unwritten") << Describe(outcome);
     }
   }
 }
