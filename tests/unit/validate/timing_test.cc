@@ -10,7 +10,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/runtime/replay.h"
@@ -185,6 +187,33 @@ TEST(Timing, NoWrongLaunchAmongTimedOnesPasses) {
     EXPECT_EQ(ReasonWord(idle.findings.at(0).reason), "unwritten");
     EXPECT_EQ(RunLapsing(c, {}).verdict, Verdict::kPassed);
   }
+}
+
+// A device that takes long for the digest of an output.
+class SlowDigests : public OddDevice {
+ public:
+  std::int64_t elements = 0;  // of the output
+  int digests = 0;
+
+  absl::StatusOr<TensorDigest> Digest(const TensorView& t) override {
+    if (t.count() == elements) {
+      ++digests;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    return cpu_->Digest(t);
+  }
+};
+
+TEST(Timing, OfLargeOutputsThatTakeLongToLookAtAShareIsLookedAt) {
+  SlowDigests device;
+  Case c = TimedCase(520);  // its output is larger than 1 MiB
+  std::get<GemmProblem>(c.problem).k = 1;
+  device.elements = 520 * 520;
+  const CaseOutcome outcome = RunOn(device, c, nullptr, nullptr);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_GE(device.digests, 5) << "the first samples, and the last";
+  EXPECT_LT(device.digests, outcome.bench->samples);
 }
 
 TEST(Timing, OutputsThatVaryAndAreRightPass) {
