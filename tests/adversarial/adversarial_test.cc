@@ -60,6 +60,10 @@ const std::vector<Row>& Table() {
       {"wrong_tile", kValidate, kFailed, {Reason::kBound}},
       {"write_before", kValidate, kFailed, {Reason::kGuard}},
       {"write_far", kValidate, kFailed, {Reason::kGuard}},
+      {"idle_once", kBenchmark, kFailed, {Reason::kUnwritten}},
+      {"idle_once", kBoth, kFailed, {Reason::kUnwritten}},
+      {"idle_thirds", kBenchmark, kFailed, {Reason::kUnwritten}},
+      {"idle_thirds", kBoth, kFailed, {Reason::kUnwritten}},
       // Ends of its process.
       {"abort_in_launch", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
       {"stack_smash", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
