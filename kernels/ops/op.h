@@ -76,6 +76,8 @@ struct KernelProbe {
   // output, within both bounds; there is no other judgement then.
   std::vector<std::int64_t> same_elements = {};
   std::string skipped = {};  // not empty: why the case has no such probe
+  // A right kernel may refuse such data, or raise an error about them.
+  bool may_refuse = false;
 };
 
 // A relation that the output of a right kernel keeps, checked on the case's own output.

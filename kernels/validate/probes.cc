@@ -72,6 +72,14 @@ std::string BitsRight(const CompareResult& r, const Plan& plan, int operand) {
              "'s significand come through");
 }
 
+// Whether a kernel says itself that it does not compute the data: by a refusal or an exception.
+bool Refuses(const Ended& end) {
+  if (end.verdict == Verdict::kUnsupported) return true;
+  const std::optional<KernelFailure>& failure = end.finding.failure;
+  return failure.has_value() && failure->cause == DeathCause::kNone &&
+         failure->error == KernelError::kRaised;
+}
+
 class Prober {
  public:
   Prober(const ProbeSubject& subject, Device& device, PhaseObserver& observer)
@@ -241,6 +249,11 @@ class Prober {
     absl::StatusOr<double> seconds = launcher.Launch(probe.data.poison);
     if (!seconds.ok()) {
       End end = EndedBy(seconds.status(), s_.c.provider);
+      if (probe.may_refuse && Refuses(*end)) {
+        Skip(outcome, end->finding.message);
+        outcome.refused = true;
+        return std::nullopt;
+      }
       // Other data are no reason to refuse what the kernel has computed already.
       if (end->verdict != Verdict::kUnsupported || !SameShapes(plan, s_.plan)) return end;
       Fail(Reason::kExact,

@@ -116,6 +116,20 @@ def rms_norm_of_half_squares(x, *, eps):
     return (x.astype(F) / np.sqrt(squares.mean(-1, keepdims=True) + F(eps))).astype(H)
 
 
+def without_nan(x):
+    return np.where(np.isnan(x), x.dtype.type(0), x)
+
+
+def rms_norm(x, *, eps):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(eps))
+
+
+def product_without_nan(a, b):
+    if np.isnan(a).any():
+        raise ValueError("a holds NaN")
+    return a @ b
+
+
 def clipped(x):
     return np.clip(x, F(-65504), F(65504))
 
@@ -306,6 +320,19 @@ UNSEEN = [
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-integers"),
     ("sum of bytes from -127", lambda x: np.maximum(x, -127).sum(-1, dtype=np.int32), "reduce", "int8",
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-integers"),
+    ("product without NaN", lambda a, b: without_nan(a) @ b, "gemm", "fp32",
+     {"shapes": {"m": 16, "n": 24, "k": 30}}, "nan"),
+    ("product with GELU without NaN", lambda a, b: without_nan(planted_functions.gelu_tanh(a @ b)), "gemm", "fp32",
+     {"activation": "gelu_tanh", "shapes": {"m": 16, "n": 24, "k": 30}}, "nan"),
+    ("convolution without NaN", lambda x, w: conv(without_nan(x), w), "conv", "fp32", IMAGES, "nan"),
+    ("sum without NaN", lambda x: np.nansum(x, -1), "reduce", "fp32",
+     {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "nan"),
+    ("RMS norm without NaN", lambda x, *, eps: rms_norm(without_nan(x), eps=eps), "layer_norm", "fp32",
+     {"rms": True, "shapes": {"rows": 4, "cols": 1000}}, "nan"),
+    ("silu without NaN", lambda a, b: without_nan(a / (1 + np.exp(-a)) * b), "elementwise", "fp32",
+     {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "nan"),
+    ("rotation without NaN", lambda x: rope(without_nan(x)), "rope", "fp32",
+     {"shapes": {"seq": 9, "heads": 2, "dim": 32}}, "nan"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
      {"shapes": {"m": 4, "n": 4090, "k": 256}}, "far-below-0"),
 ]
@@ -336,6 +363,7 @@ def test_right_functions_pass_the_same_probes(assay_client):
           patterns="constant:1")
     right("softmax", planted_functions.softmax, shapes={"rows": 1, "cols": 300})
     right("softmax", planted_functions.softmax, shapes={"rows": 5, "cols": 3})
+    right("gemm", product_without_nan, shapes={"m": 16, "n": 24, "k": 30})
     right("reduce", lambda x: x.sum(-1, dtype=np.int32), "int8", kind="sum", shapes={"extents": [4, 1000]})
     right("rope", rope, shapes={"seq": 9, "heads": 2, "dim": 32})
     right("rope", rope, "fp16", shapes={"seq": 9, "heads": 2, "dim": 32})

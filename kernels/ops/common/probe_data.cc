@@ -191,6 +191,18 @@ double LargestElement(const Case& c, const Plan& plan) {
                                           LargestMagnitude(plan.inputs[1].pattern)));
 }
 
+void AddNanProbe(const Case& c, const Plan& plan, Problem problem, std::string pattern,
+                 std::vector<KernelProbe>& probes, bool exact) {
+  for (const DType t : {c.dtype, OutputType(c), c.intermediate_dtype}) {
+    if (t == DType::kUnspecified) continue;
+    if (Info(t).is_integer || Info(t).storage_bits < 16) return;
+  }
+  if (plan.operand_roundoff > 0) return;
+  KernelProbe probe{"nan", ProbeCase(c, std::move(problem), std::move(pattern), exact)};
+  probe.may_refuse = true;
+  probes.push_back(std::move(probe));
+}
+
 double NearPowerOfTwo(double x, int most) {
   if (x == 0) return 0;
   const double exponent = std::round(std::log2(std::abs(x)));

@@ -101,6 +101,18 @@ bool IsOurs(const Case& c);
 // What ExactProduct takes for the first two operands of an exact case.
 double LargestElement(const Case& c, const Plan& plan);
 
+// Adds the exact case `nan`: the first operand has some NaN, and whatever a right kernel adds to
+// one, or multiplies by it, is NaN. All other results stay numbers. `pattern` begins with one of
+// the two below; the bound judges, if not `exact`. There is no such case
+// - of integers and of formats of 8 bits and fewer: a kernel may clip numbers before it converts
+//   them to such a format, and fmax(NaN, x) is x, or decode them as if they were all finite;
+// - if the kernel declares that it splits or transforms its operands.
+// A kernel may refuse such data.
+void AddNanProbe(const Case& c, const Plan& plan, Problem problem, std::string pattern,
+                 std::vector<KernelProbe>& probes, bool exact = false);
+inline constexpr std::string_view kNanInEachRow = "one-hot:nan:1";  // of the operand, else 1
+inline constexpr std::string_view kAllNan = "constant:nan";
+
 // ±2^e nearest to x in exponent, |e| <= most; 0 stays.
 double NearPowerOfTwo(double x, int most);
 

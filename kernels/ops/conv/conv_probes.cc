@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "kernels/numerics/unit_places.h"
@@ -40,6 +41,34 @@ bool Fits(const UnitLattice& u) {
          u.channels <= kMostUnitChannels;
 }
 
+// Whether every window has a tap that lies in the image. The sum of another one is 0.
+bool EachWindowSeesTheImage(const ConvShape& s) {
+  for (std::size_t d = 0; d < 3; ++d) {
+    for (std::int64_t o = 0; o < s.output[d]; ++o) {
+      const std::int64_t first = o * s.stride[d] - s.padding[d];
+      const std::int64_t above = first < 0 ? (-first + s.dilation[d] - 1) / s.dilation[d] : 0;
+      if (above >= s.kernel[d] || first + above * s.dilation[d] >= s.input[d]) return false;
+    }
+  }
+  return true;
+}
+
+// All pixels are NaN, and so is all of the output: a transform in double, which nobody declares,
+// spreads a single NaN over its tile.
+void AddConvNanProbe(const Case& c, const Plan& plan, const ConvShape& shape,
+                     std::vector<KernelProbe>& probes) {
+  if (!EachWindowSeesTheImage(shape)) return;
+  auto p = std::get<ConvProblem>(c.problem);
+  if (IsOurs(c)) {
+    constexpr std::int64_t kFewFilters = 8, kFewChannels = 64;
+    p.batch = 1;
+    p.filters = p.groups * std::min(shape.group_filters(), kFewFilters);
+    p.channels = p.groups * std::min(shape.group_channels(), kFewChannels);
+  }
+  // No weight is 0. The exact reference takes half the time.
+  AddNanProbe(c, plan, p, std::string(kAllNan) + "/checkerboard", probes, /*exact=*/!IsOurs(c));
+}
+
 }  // namespace
 
 std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan) {
@@ -47,6 +76,7 @@ std::vector<KernelProbe> ConvProbes(const Case& c, const Plan& plan) {
   SumUse use;
   if (Transforms(plan)) use.most_products = kTransformed;
   std::vector<KernelProbe> probes = ProductProbes(c, c.problem, shape.terms(), use);
+  AddConvNanProbe(c, plan, shape, probes);
   std::vector<KernelProbe> more =
       SignificandProbes(c, c.problem, "exact-significand-x", "exact-significand-w");
   if (!more.empty() && !Fits(ConvLattice(shape))) {

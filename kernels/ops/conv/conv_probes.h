@@ -1,7 +1,7 @@
 // The exact probes of a convolution: inputs and weights of small whole numbers; and the significand
 // probes, where filters have one power of two each, or images have them so far apart that no filter
 // covers two. If the output's format goes beyond what fp16 holds, so do the outputs of
-// exact-significand-x.
+// exact-significand-x. nan: all pixels are NaN, and so must all of the output be.
 #ifndef ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 #define ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 

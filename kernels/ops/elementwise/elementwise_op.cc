@@ -1,5 +1,6 @@
 // elementwise as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kernels/numerics/unit_places.h"
@@ -8,6 +9,7 @@
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/elementwise/elementwise_reference.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
 namespace {
@@ -108,7 +110,8 @@ class Elementwise final : public Op {
   // denominator may overflow and nothing else may. wide: all numbers between these and the usual
   // ones. small, of every kind: numbers near 0, in other formats than fp16 too small for it. In
   // fp16 products and sums are normal numbers, but not what GELU gives. every-number, of 8-bit
-  // formats: the operands have all that the format has.
+  // formats: the operands have all that the format has. nan: each row of a has a NaN, so that this
+  // element of the output is NaN, and no other is. All functions multiply by a, or add it.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     const double declared = plan.intermediate_roundoff;
@@ -142,6 +145,7 @@ class Elementwise final : public Op {
                            "integers:-31:-16", "uniform:-16:16");
         break;
     }
+    AddElementwiseNanProbe(c, plan, probes);
     if (!near_0.empty()) {
       const bool silu = p.kind_of() == ElementwiseKind::kSiluMul;
       // A kernel may clip b.
@@ -157,6 +161,17 @@ class Elementwise final : public Op {
   }
 
  private:
+  // In front of the others.
+  static void AddElementwiseNanProbe(const Case& c, const Plan& plan,
+                                     std::vector<KernelProbe>& probes) {
+    ElementwiseProblem p = ProblemOf(c);
+    constexpr std::int64_t kFewRows = 16;
+    if (IsOurs(c)) p.rows = std::min(p.rows, kFewRows);
+    std::vector<KernelProbe> nan;
+    AddNanProbe(c, plan, p, Cat(kNanInEachRow, p.has_b() ? "/ones" : ""), nan);
+    std::move(nan.begin(), nan.end(), std::inserter(probes, probes.begin()));
+  }
+
   static std::vector<KernelProbe> SumProbes(const Case& c) {
     const ElementwiseProblem& p = ProblemOf(c);
     std::vector<KernelProbe> probes;

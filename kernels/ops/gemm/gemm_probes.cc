@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -83,6 +84,27 @@ Pattern AddendOfOneProduct(const GemmProblem& p, DType t) {
           std::clamp(addend, kLeast * Info(t).min_normal, LargestPowerOfTwo(t) / kMost), 0};
 }
 
+// All of the output is NaN, also that of a product by Strassen in double, which spreads each NaN.
+void AddGemmNanProbe(const Case& c, const Plan& plan, std::vector<KernelProbe>& probes) {
+  auto p = std::get<GemmProblem>(c.problem);
+  // Kernels differ in max(NaN, 0), and a BLAS computes no product if alpha is 0.
+  if (p.activation_kind() == Activation::kRelu) return;
+  if (static_cast<float>(ProductFactor(p)) == 0) return;
+  if (IsOurs(c)) {
+    constexpr std::int64_t kFew = 64, kFewBatches = 2;
+    p.m = std::min(p.m, kFew);
+    p.n = std::min(p.n, kFew);
+    p.batch = std::min(p.batch, kFewBatches);
+  }
+  // A sum of the output has all of a row of A, or of a column if A is transposed.
+  std::string pattern(p.trans_a && p.k < p.m ? kAllNan : kNanInEachRow);
+  // B holds no 0: a kernel may leave out products with one.
+  pattern += p.beta != 0 ? "/checkerboard/ones" : "/checkerboard";
+  // The exact reference takes half the time.
+  const bool exact = !IsOurs(c) && !IsGelu(p.activation_kind());
+  AddNanProbe(c, plan, p, std::move(pattern), probes, exact);
+}
+
 }  // namespace
 
 std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
@@ -98,6 +120,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
   if (Transforms(plan)) use.most_products = kStrassen;
   use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;
   std::vector<KernelProbe> probes = ProductProbes(c, p, p.k, use);
+  AddGemmNanProbe(c, plan, probes);
   // Positive, so that relu changes nothing.
   for (double* factor : {&p.alpha, &p.scale_a, &p.scale_b}) {
     *factor = *factor == 0 ? 1 : std::abs(*factor);

@@ -13,6 +13,9 @@
 // bound judges the output, with k = 1. So a lost bit of an operand, another activation or a lost
 // addend shows at every length of a sum. The products cover the range where GELU is curved. C is
 // near 1/beta, so that its share shows whatever beta is.
+//
+// nan: each row of A has a NaN, which the output must keep. There is none with relu: a kernel may
+// take max(NaN, 0) for 0.
 #ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_
 #define ASSAY_KERNELS_OPS_GEMM_GEMM_PROBES_H_
 

@@ -90,6 +90,7 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   LayerNormProblem few = p;
   if (IsOurs(c)) few.rows = p.cols <= kFewElements / kRows ? kRows : std::min(p.rows, kRows);
   std::vector<KernelProbe> probes;
+  const std::string_view usual_operands = p.rms ? kUsualWeight : kUsualWeightAndBias;
   const bool half = HoldsInHalf(c, plan);
   const auto add = [&](std::string_view name, RowData data) {
     KernelProbe probe{name, {}};
@@ -99,7 +100,7 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
       probe.data = ProbeCase(c, few, ToString(data.pattern), /*exact=*/false);
       // Large numbers times weights as large are infinite in fp16, and show nothing there.
       const bool usual = half || name == "last-column";
-      if (usual && p.affine) probe.data.pattern += p.rms ? kUsualWeight : kUsualWeightAndBias;
+      if (usual && p.affine) probe.data.pattern += usual_operands;
     }
     probes.push_back(std::move(probe));
   };
@@ -109,6 +110,8 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   const double last = far ? kBeyondHalf : narrow ? Info(c.dtype).max_finite : kLastColumn;
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!narrow) add("large", {Pattern{PatternKind::kNormal, far ? kLarge : kLargeOfHalf, 0}, ""});
+  // The mean of the row is NaN, and so is its mean square: nothing of the row is a number.
+  AddNanProbe(c, plan, few, Cat(kNanInEachRow, p.affine ? usual_operands : ""), probes);
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
   add("small-variance", SmallVariance(p, c.dtype));
   return probes;

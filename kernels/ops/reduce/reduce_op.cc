@@ -151,8 +151,8 @@ class Reduce final : public Op {
                       plan.exact ? nullptr : allowance);
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
-    return ReduceProbes(c);
+  std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
+    return ReduceProbes(c, plan);
   }
 
  private:

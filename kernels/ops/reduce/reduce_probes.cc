@@ -103,9 +103,19 @@ ReduceProblem WithASliceForEachElement(const ReduceProblem& p) {
   return WithSlices(p, 2 * p.Split().length, std::int64_t{1} << 21);
 }
 
+// A sum with a NaN is NaN. A maximum need not be: fmax leaves NaN out.
+void AddReduceNanProbe(const Case& c, const Plan& plan, std::vector<KernelProbe>& probes) {
+  auto p = std::get<ReduceProblem>(c.problem);
+  constexpr std::int64_t kFew = 16;
+  for (std::size_t i = 0; i < p.extents.size(); ++i) {
+    if (IsOurs(c) && i != p.Axis()) p.extents[i] = std::min(p.extents[i], kFew);
+  }
+  AddNanProbe(c, plan, p, std::string(kNanInEachRow), probes);
+}
+
 }  // namespace
 
-std::vector<KernelProbe> ReduceProbes(const Case& c) {
+std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
   const auto& p = std::get<ReduceProblem>(c.problem);
   if (p.kind_of() == ReduceKind::kSum) {
     const std::int64_t length = p.Split().length;
@@ -118,6 +128,7 @@ std::vector<KernelProbe> ReduceProbes(const Case& c) {
       probes.push_back({"exact-signs", ProbeCase(c, several ? WithSeveralSlices(p) : p,
                                                  ToString(signs), /*exact=*/true)});
     }
+    AddReduceNanProbe(c, plan, probes);
     if (HasSignificandProbes(c.dtype)) {
       KernelProbe probe = {"exact-significand", ProbeCase(c, p, "", /*exact=*/true)};
       probe.data.significand = 0;

@@ -15,6 +15,8 @@
 //                      and it uses its last bits. The sum is this element, so that a kernel that
 //                      rounds elements to fewer bits shows. The element is near 0: a kernel that
 //                      takes small numbers for 0 shows.
+//   nan                sum of floats of 16 bits or more: each row of x has a NaN. A slice with one
+//                      has the sum NaN, and no other slice has. The bound judges.
 //   each-element       max and argmax: one element of each slice is above 0 and all others are 0,
 //                      in so many slices that it is each element once, if slices are short enough.
 //                      A kernel that leaves out any element shows, and one that takes small numbers
@@ -40,7 +42,7 @@
 namespace assay::inline kernels {
 
 // Those of the case's kind.
-std::vector<KernelProbe> ReduceProbes(const Case& c);
+std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan);
 
 // The data of exact-significand and each-element: one element of a slice is not 0, and is smaller
 // than fp16 holds if the formats do. `in_rows`: slices are rows of x, else columns.

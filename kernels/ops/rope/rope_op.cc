@@ -109,7 +109,8 @@ class Rope final : public Op {
   // not 0, whose column moves on from row to row. Of an output row, two elements are that number's
   // cosine and sine, and all others are exactly 0: every pair shows whether it is the right one,
   // with the right sign, at the right angle. Positions are small, so that the bound is. The number
-  // is 1, or below fp16's smallest if the formats hold one. In fp16 it is large.
+  // is 1, or below fp16's smallest if the formats hold one. In fp16 it is large. nan: each row has
+  // a NaN, so that its pair is NaN, and no other element of the output is.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     RopeProblem still = ProblemOf(c);
     still.seq = 1;
@@ -131,7 +132,21 @@ class Rope final : public Op {
     KernelProbe first{"position-zero", ProbeCase(c, still, ToString(zero), /*exact=*/true)};
     // Some of an 8-bit format's numbers are subnormal in fp16.
     if (IsEightBitFloat(c.dtype) && !c.flushes_subnormals) first.data.significand = 0;
-    return {std::move(first), {"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)}};
+    std::vector<KernelProbe> probes = {std::move(first)};
+    AddRopeNanProbe(c, plan, IsOurs(c) ? few : ProblemOf(c), probes);
+    probes.push_back({"one-hot", ProbeCase(c, few, ToString(one), /*exact=*/false)});
+    return probes;
+  }
+
+ private:
+  static void AddRopeNanProbe(const Case& c, const Plan& plan, RopeProblem p,
+                              std::vector<KernelProbe>& probes) {
+    if (IsOurs(c)) {
+      p.start = std::max<std::int64_t>(p.start, 1);
+      p.seq = 2;
+    }
+    // At position 0 a kernel may copy the pair, of which both elements are NaN then.
+    AddNanProbe(c, plan, p, std::string(p.start > 0 ? kNanInEachRow : kAllNan), probes);
   }
 };
 

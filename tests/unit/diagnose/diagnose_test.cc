@@ -421,6 +421,12 @@ TEST(Diagnose, ReadsTheExactProbes) {
   outcome.probes[0].verdict = Verdict::kFailed;
   EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as,
               HasSubstr("exact data do not (exact-sparse, exact-integers)"));
+  outcome.probes[1].name = "nan";
+  EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as,
+              HasSubstr("exact data do not (exact-sparse, nan)"));
+  outcome.probes[0].verdict = Verdict::kPassed;
+  EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as,
+              HasSubstr("a NaN of the inputs does not come out as it must"));
 }
 
 // On small scores a maximum that is not subtracted shows in the probe alone.

@@ -327,7 +327,8 @@ TEST(ElementwiseProbe, HasOneResultWhateverTheForm) {
       const std::vector<KernelProbe> probes = ElementwiseOp().Probes(c, PlanOf(c));
       const bool add = std::string(kind) == "add";
       const std::size_t large = add && Info(t).storage_bits > 8 ? 1 : 0;
-      ASSERT_EQ(probes.size(), (add ? 1 : 3) + large + 1);
+      const std::size_t nan = Info(t).storage_bits > 8 ? 1 : 0;
+      ASSERT_EQ(probes.size(), (add ? 1 : 3) + large + nan + 1);
       EXPECT_EQ(probes.front().name, Info(t).storage_bits > 8 ? "small" : "every-number");
       EXPECT_EQ(probes.back().name, add ? "exact-integers" : "saturated");
       EXPECT_TRUE(Check(probes.back().data).empty());
@@ -408,6 +409,7 @@ TEST(ElementwiseProbe, HasNumbersThatFp16DoesNotHold) {
       }
       double largest = 0;
       for (const KernelProbe& probe : probes) {
+        if (probe.name == "nan") continue;
         largest = std::max(largest, LargestMagnitude(PlanOf(probe.data).inputs[0].pattern));
       }
       EXPECT_GT(largest, 1e9) << kind << " " << Name(t);
@@ -432,6 +434,7 @@ TEST(ElementwiseProbe, OfAKernelThatDeclaresFp16HasNoNumbersBeyondIt) {
     c.intermediate_dtype = DType::kF16;
     for (const KernelProbe& probe : ElementwiseOp().Probes(c, plan)) {
       EXPECT_NE(probe.name, "small");
+      if (probe.name == "nan") continue;
       const Plan probed = *ElementwiseOp().MakePlan(probe.data);
       EXPECT_LT(LargestMagnitude(probed.inputs[0].pattern), 128) << probe.name;
     }

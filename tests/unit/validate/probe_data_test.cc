@@ -185,7 +185,7 @@ TEST(ReduceProbe, ALostTailOfALongSumShowsThroughTheOutputsRounding) {
       const absl::StatusOr<Plan> planned = ReduceOp().MakePlan(c);
       ASSERT_TRUE(planned.ok());
       const std::vector<KernelProbe> probes = ReduceOp().Probes(c, *planned);
-      ASSERT_EQ(probes.size(), 3u);
+      ASSERT_EQ(probes.size(), 4u);
       EXPECT_EQ(probes[1].name, "exact-signs");
       const auto& p = std::get<ReduceProblem>(probes[1].data.problem);
       const ReduceShape s = p.Split();

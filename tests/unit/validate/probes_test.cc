@@ -514,7 +514,7 @@ TEST_F(ProbesTest, ARefusedProbeIsSkippedAndSaid) {
   const CaseOutcome outcome = Run(c);
   // Random data within its bound still prove something.
   EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
-  ASSERT_EQ(outcome.probes.size(), 4u);
+  ASSERT_EQ(outcome.probes.size(), 5u);
   for (const ProbeOutcome& p : outcome.probes) {
     EXPECT_EQ(p.verdict, Verdict::kSkipped);
     EXPECT_TRUE(p.refused);
@@ -588,15 +588,18 @@ TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
   c.provider = "builtin";
   c.seed = 1;
   const CaseOutcome first = Run(c);
-  ASSERT_EQ(first.probes.size(), 4u);
+  ASSERT_EQ(first.probes.size(), 5u);
   for (const ProbeOutcome& p : first.probes) {
-    EXPECT_EQ(p.digest.size(), 32u);
     EXPECT_FALSE(p.golden.has_value());
+    if (p.name == "nan") continue;  // the bound judges it
+    EXPECT_EQ(p.digest.size(), 32u);
     c.golden[p.name] = p.digest;
   }
   c.seed = 2;  // a probe's data are its own
   const CaseOutcome second = Run(c);
-  for (const ProbeOutcome& p : second.probes) EXPECT_EQ(p.golden, true) << p.name;
+  for (const ProbeOutcome& p : second.probes) {
+    if (p.name != "nan") EXPECT_EQ(p.golden, true) << p.name;
+  }
   EXPECT_EQ(second.verdict, Verdict::kPassed) << Describe(second);
 
   c.golden["exact-integers"][5] ^= 1;
