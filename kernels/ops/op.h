@@ -76,7 +76,8 @@ struct KernelProbe {
   // output, within both bounds; there is no other judgement then.
   std::vector<std::int64_t> same_elements = {};
   std::string skipped = {};  // not empty: why the case has no such probe
-  // A right kernel may refuse such data, or raise an error about them.
+  // A right kernel may refuse such data, or raise an error about them. Its case still rests on all
+  // other probes.
   bool may_refuse = false;
 };
 

@@ -129,10 +129,10 @@ class Prober {
 
   // A probe that could not run to its end: what a kernel refuses, and what does not fit,
   // says nothing of it; a launch or a device that fails does.
-  void Conclude(const Ended& end, ProbeOutcome& outcome) {
+  void Conclude(const KernelProbe& probe, const Ended& end, ProbeOutcome& outcome) {
     if (end.verdict != Verdict::kError) {
       Skip(outcome, end.finding.message);
-      outcome.refused = true;
+      outcome.refused = !(probe.may_refuse && Refuses(end));
       return;
     }
     Fail(end.finding.reason, end.finding.message, outcome);
@@ -145,7 +145,7 @@ class Prober {
     const std::size_t findings = report_.findings.size();
     const Verdict verdict = report_.verdict;
     if (End end = RunOne(probe, outcome)) {
-      Conclude(*end, outcome);
+      Conclude(probe, *end, outcome);
     } else if (outcome.verdict == Verdict::kUnspecified) {
       outcome.verdict = Verdict::kPassed;
     }
@@ -251,7 +251,6 @@ class Prober {
       End end = EndedBy(seconds.status(), s_.c.provider);
       if (probe.may_refuse && Refuses(*end)) {
         Skip(outcome, end->finding.message);
-        outcome.refused = true;
         return std::nullopt;
       }
       // Other data are no reason to refuse what the kernel has computed already.

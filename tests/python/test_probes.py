@@ -120,6 +120,11 @@ def without_nan(x):
     return np.where(np.isnan(x), x.dtype.type(0), x)
 
 
+def silu_of_quotient(a, b):
+    with np.errstate(over="ignore"):
+        return a / (1 + np.exp(-a)) * b
+
+
 def rms_norm(x, *, eps):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(eps))
 
@@ -329,7 +334,7 @@ UNSEEN = [
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "nan"),
     ("RMS norm without NaN", lambda x, *, eps: rms_norm(without_nan(x), eps=eps), "layer_norm", "fp32",
      {"rms": True, "shapes": {"rows": 4, "cols": 1000}}, "nan"),
-    ("silu without NaN", lambda a, b: without_nan(a / (1 + np.exp(-a)) * b), "elementwise", "fp32",
+    ("silu without NaN", lambda a, b: without_nan(silu_of_quotient(a, b)), "elementwise", "fp32",
      {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "nan"),
     ("rotation without NaN", lambda x: rope(without_nan(x)), "rope", "fp32",
      {"shapes": {"seq": 9, "heads": 2, "dim": 32}}, "nan"),

@@ -67,7 +67,9 @@ class ProbesTest : public ::testing::Test {
         EXPECT_TRUE(p.verdict == Verdict::kPassed || p.verdict == Verdict::kSkipped) << text;
         EXPECT_EQ(p.mismatches, 0) << text;
         passed_[p.name] += p.verdict == Verdict::kPassed ? 1 : 0;
-        if (p.verdict == Verdict::kSkipped) skipped_.insert(Cat(p.name, ": ", p.message));
+        if (p.verdict == Verdict::kSkipped && p.name != "nan") {  // nan_test.cc
+          skipped_.insert(Cat(p.name, ": ", p.message));
+        }
         if (p.digest.empty()) continue;
         const auto [at, fresh] = digests.emplace(p.name, p.digest);
         EXPECT_EQ(at->second, p.digest) << text;
@@ -462,6 +464,7 @@ TEST_F(ProbesTest, OneFlippedBitOfOneElementIsCaughtThoughTheDataPass) {
       const CaseOutcome outcome = Run(c);
       EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Name(t) << " " << bit;
       for (const ProbeOutcome& p : outcome.probes) {
+        if (p.name == "nan") continue;  // which has no number
         EXPECT_EQ(p.verdict, Verdict::kFailed) << Describe(outcome);
         EXPECT_EQ(p.mismatches, 1) << Describe(outcome);
         ASSERT_TRUE(p.first.has_value());
@@ -516,6 +519,7 @@ TEST_F(ProbesTest, ARefusedProbeIsSkippedAndSaid) {
   EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
   ASSERT_EQ(outcome.probes.size(), 5u);
   for (const ProbeOutcome& p : outcome.probes) {
+    if (p.name == "nan") continue;
     EXPECT_EQ(p.verdict, Verdict::kSkipped);
     EXPECT_TRUE(p.refused);
     EXPECT_THAT(p.message, ::testing::HasSubstr("takes no exact data"));
@@ -598,7 +602,7 @@ TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
   c.seed = 2;  // a probe's data are its own
   const CaseOutcome second = Run(c);
   for (const ProbeOutcome& p : second.probes) {
-    if (p.name != "nan") EXPECT_EQ(p.golden, true) << p.name;
+    EXPECT_EQ(p.golden.value_or(false), p.name != "nan") << p.name;
   }
   EXPECT_EQ(second.verdict, Verdict::kPassed) << Describe(second);
 
