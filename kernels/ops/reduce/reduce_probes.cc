@@ -110,7 +110,9 @@ void AddReduceNanProbe(const Case& c, const Plan& plan, std::vector<KernelProbe>
   for (std::size_t i = 0; i < p.extents.size(); ++i) {
     if (IsOurs(c) && i != p.Axis()) p.extents[i] = std::min(p.extents[i], kFew);
   }
-  AddNanProbe(c, plan, p, std::string(kNanInEachRow), probes);
+  // The other elements are 1, or 0 if so many would overflow.
+  const bool ones = static_cast<double>(p.Split().length) < Info(OutputType(c)).max_finite / 2;
+  AddNanProbe(c, plan, p, std::string(ones ? kNanInEachRow : "one-hot:nan:0"), probes);
 }
 
 }  // namespace

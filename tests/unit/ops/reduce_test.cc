@@ -332,6 +332,20 @@ TEST(ReduceProbe, OfSignificandsHasOneFullElementInEachSlice) {
             "exact-integers");
 }
 
+// Slices without a NaN are numbers.
+TEST(ReduceProbe, OfNanOverflowsNowhere) {
+  for (const auto& [length, rest] : {std::pair{200, 1.0}, {70'000, 0.0}}) {
+    for (const DType t : {DType::kF16, DType::kF32}) {
+      const Case c = MakeCase(Of("sum", {length, 300}, 0), t);
+      const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
+      ASSERT_EQ(probes[2].name, "nan");
+      const Pattern data = *ParsePattern(probes[2].data.pattern, nullptr);
+      EXPECT_TRUE(std::isnan(data.a));
+      EXPECT_EQ(data.b, t == DType::kF32 ? 1 : rest);
+    }
+  }
+}
+
 TEST(ReduceProbe, OfAMaximumIsBelowZeroAndHasTies) {
   for (const char* kind : {"max", "argmax"}) {
     const Case c = MakeCase(Of(kind, {4, 64}), DType::kE5M2);
