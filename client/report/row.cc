@@ -280,17 +280,38 @@ std::string ModelName(const v1::Device& device) {
                       device.compute_units() == 1 ? " core)" : " cores)");
 }
 
+namespace {
+
+// What a heading tells of a job's cases: the operator that all have, and a user's kernel.
+struct OfCases {
+  std::string op, kernel;
+};
+
+OfCases ReadCases(const Run& run) {
+  // A job that has ended does not repeat its cases.
+  std::vector<const v1::CaseSpec*> specs;
+  for (const v1::CaseSpec& spec : run.job.spec().cases().cases()) specs.push_back(&spec);
+  for (const v1::CaseResult& result : run.results) specs.push_back(&result.spec());
+  OfCases cases;
+  if (!specs.empty()) cases.op = OpOf(*specs.front());
+  for (const v1::CaseSpec* spec : specs) {
+    if (OpOf(*spec) != cases.op) cases.op.clear();
+    if (cases.kernel.empty() && spec->provider().starts_with("user/")) {
+      cases.kernel = spec->provider();
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
 std::string Heading(const Run& run) {
   std::vector<std::string> parts;
-  // A job that has ended does not repeat its cases.
-  const v1::CaseList& cases = run.job.spec().cases();
-  const v1::CaseSpec first = cases.cases_size() > 0 ? cases.cases(0)
-                             : run.results.empty()  ? v1::CaseSpec()
-                                                    : run.results.front().spec();
+  const OfCases cases = ReadCases(run);
   if (!run.job.suite().empty()) {
     parts.push_back(run.job.suite());
-  } else if (const std::string op = OpOf(first); !op.empty()) {
-    parts.push_back(op);
+  } else if (!cases.op.empty()) {
+    parts.push_back(cases.op);
   }
   for (const std::string& device : run.job.devices()) {
     std::string part = device.substr(device.rfind('/') + 1);
@@ -302,9 +323,7 @@ std::string Heading(const Run& run) {
   }
   parts.push_back(absl::StrCat("seed ", run.job.spec().has_seed() ? run.job.spec().seed() : 1));
   parts.push_back(run.job.name());
-  if (first.provider().starts_with("user/")) {
-    parts.push_back(absl::StrCat("kernel ", first.provider()));
-  }
+  if (!cases.kernel.empty()) parts.push_back(absl::StrCat("kernel ", cases.kernel));
   return absl::StrJoin(parts, " · ");
 }
 

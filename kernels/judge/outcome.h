@@ -10,6 +10,7 @@
 
 #include "kernels/bench/roofline.h"
 #include "kernels/judge/finding.h"
+#include "kernels/judge/phase.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/operand_stats.h"
 #include "kernels/ops/plan.h"
@@ -112,7 +113,8 @@ struct CaseOutcome {
   std::optional<BenchStats> bench;
   std::string implementation;
   std::vector<PhaseTime> phases;
-  bool reports_ulp = false;  // the criterion asked for units in the last place
+  Phase last_phase = Phase::kPlan;  // the step that the case came to; exact cases are none
+  bool reports_ulp = false;         // the criterion asked for units in the last place
   std::vector<ProbeOutcome> probes;
   std::vector<CriterionOutcome> criteria;
   std::vector<OperandStats> inputs;

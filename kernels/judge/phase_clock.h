@@ -42,6 +42,8 @@ class PhaseClock {
     observer_.Enter(phase);
   }
 
+  Phase now() const { return phase_; }
+
   // Ends the last phase; the times, in the order the phases were first entered.
   std::vector<PhaseTime> Finish() {
     Enter(Phase::kIdle);

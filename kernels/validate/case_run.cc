@@ -52,6 +52,7 @@ bool CaseRun::Conclude() {
 CaseOutcome CaseRun::Finish() {
   outcome_.seed = launcher_.seed();
   if (launcher_.has_kernel()) outcome_.loaded_libraries = launcher_.kernel().loaded_libraries();
+  outcome_.last_phase = clock_.now();
   outcome_.phases = clock_.Finish();
   if (!ended_) {
     RunProbes();

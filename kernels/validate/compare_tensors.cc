@@ -193,6 +193,7 @@ class Comparing final : public TensorComparison {
                                             landings_[i]->received()));
     }
     absl::Status status = by_digest() ? JudgeByDigest() : JudgeByReference();
+    outcome_.last_phase = clock_.now();
     outcome_.phases = clock_.Finish();
     if (!status.ok()) return status;
     return std::move(outcome_);

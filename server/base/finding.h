@@ -14,9 +14,9 @@ v1::Finding MakeFinding(v1::Reason reason, std::string_view message);
 // What a worker was doing when it died, or the step that found it.
 void SetPhase(v1::Phase phase, v1::Finding& finding);
 
-// Gives each finding of a case the step that finds what has its reason, unless the finding has a
-// step, or a death. `last` is the last step that the case came to: a device may fail, and memory
-// may end, at every step.
+// Gives each finding of a case a step, unless it has one, or a death: the step that usually reports
+// its reason. Some reasons come from every step (a device fails, memory ends): these get `last`,
+// the step that the case came to.
 void SetPhases(v1::Phase last, v1::CaseResult& result);
 
 }  // namespace assay::server

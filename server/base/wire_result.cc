@@ -184,17 +184,6 @@ void ToFinding(const Finding& from, v1::Finding& to) {
   if (from.failure) ToFailure(*from.failure, to);
 }
 
-// The last step that the case came to. The exact cases are no step of their own.
-v1::Phase LastPhase(const std::vector<PhaseTime>& phases) {
-  v1::Phase last = v1::PHASE_PLAN;
-  for (const PhaseTime& p : phases) {
-    for (int i = v1::Phase_MIN + 1; i < v1::Phase_ARRAYSIZE; ++i) {
-      if (p.phase == PhaseName(static_cast<Phase>(i))) last = static_cast<v1::Phase>(i);
-    }
-  }
-  return last;
-}
-
 void ToProvenance(const Provenance& from, const Operand& output, v1::Provenance* to) {
   to->set_kind(std::string(from.kind));
   to->set_origin(std::string(from.origin));
@@ -218,7 +207,7 @@ v1::CaseResult ToResult(const Case& asked, const CaseOutcome& outcome, std::stri
   result.set_implementation(outcome.implementation);
   result.set_repro(ReproLine(c, device));
   for (const Finding& f : outcome.findings) ToFinding(f, *result.add_findings());
-  SetPhases(LastPhase(outcome.phases), result);
+  SetPhases(static_cast<v1::Phase>(outcome.last_phase), result);
   if (c.pattern.empty() && outcome.plan && !outcome.plan->inputs.empty()) {
     // The op's own pattern, which all its data operands share.
     result.mutable_spec()->set_pattern(ToString(outcome.plan->inputs[0].pattern));
@@ -269,7 +258,6 @@ v1::CaseResult ResultWithoutRun(const v1::CaseSpec& spec, std::string_view devic
   result.set_device(std::string(device));
   result.set_verdict(verdict);
   *result.add_findings() = std::move(finding);
-  SetPhases(v1::PHASE_PLAN, result);
   result.set_criterion(spec.criterion() == v1::CRITERION_UNSPECIFIED ? v1::CRITERION_BOUND
                                                                      : spec.criterion());
   result.set_repro(ReproLine(spec, device));

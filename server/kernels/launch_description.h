@@ -1,4 +1,4 @@
-// The launch description of a CUDA kernel: what the author writes into launch.toml.
+// The launch description of a CUDA kernel: what the author writes into my_gemm.toml.
 //
 //   entry = "gemm"                     # the kernel; needed if the file has several
 //   grid = ["(n + 15) / 16", "(m + 15) / 16"]

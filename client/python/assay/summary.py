@@ -12,7 +12,8 @@ def _checks(result: Any) -> list[str]:
     stats, precision = result.stats, result.precision
     probes = [probe.verdict for probe in result.probes if probe.verdict in ("PASSED", "FAILED")]
     rho: Optional[float] = stats and stats.rho
-    parts = [] if rho is None else ["exact" if rho == 0 else f"bound {rho:.2f}"]
+    criterion = result.criterion or "bound"
+    parts = [] if rho is None else ["exact" if rho == 0 else f"{criterion} {rho:.2f}"]
     parts += [f"{probes.count('PASSED')} of {len(probes)} probes"] * bool(probes)
     parts += ["determinism"] * bool(result.deterministic)
     if precision is not None and precision.bits is not None and precision.declared_bits is not None:

@@ -9,6 +9,7 @@
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/conv/conv_reference.h"
+#include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
 
@@ -66,7 +67,7 @@ void AddConvNanProbe(const Case& c, const Plan& plan, const ConvShape& shape,
     p.channels = p.groups * std::min(shape.group_channels(), kFewChannels);
   }
   // No weight is 0. The exact reference takes half the time.
-  AddNanProbe(c, plan, p, std::string(kAllNan) + "/checkerboard", probes, /*exact=*/!IsOurs(c));
+  AddNanProbe(c, plan, p, Cat(kAllNan, "/checkerboard"), probes, /*exact=*/!IsOurs(c));
 }
 
 }  // namespace
