@@ -292,9 +292,8 @@ End CaseRun::LookAtTimed(TimedOutputs& outputs) {
     return std::nullopt;
   }
   std::string& how = outcome_.implementation;
-  const auto kept = static_cast<std::int64_t>(found->kept.size());
-  Append(&how, how.empty() ? "" : ", ", "judged ", kept, " of ", kept + found->unkept,
-         " varying outputs");
+  Append(&how, how.empty() ? "" : ", ", "judged ", found->kept.size(),
+         " varying outputs, and not those of ", found->unkept, " samples");
   return std::nullopt;
 }
 

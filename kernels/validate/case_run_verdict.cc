@@ -170,7 +170,7 @@ End CaseRun::GatherEvidence(Evidence& evidence) {
   evidence.guard_hits = outcome_.guard_hits;
   evidence.unwritten = *outcome_.unwritten;
   evidence.launches = launches_;
-  evidence.variants = variants_;
+  evidence.variants = std::min(variants_, launches_);
   evidence.deviation = deviation_;
   evidence.flushed = flushed_;
   evidence.rechecked = recheck->elements;

@@ -14,31 +14,18 @@ std::size_t WordOf(std::int64_t at) { return static_cast<std::size_t>(at / kWord
 
 bool FloatsHold(DType t) { return t != DType::kF64 && t != DType::kI32; }
 
-// Four chains of multiplications, since one alone would wait for itself. A change of one word
-// always changes the result: each step is a bijection.
-class Chains {
- public:
-  void Add(const std::byte* from, std::size_t bytes) {
-    std::uint64_t words[4];
-    for (; bytes >= sizeof words; bytes -= sizeof words, from += sizeof words) {
-      std::memcpy(words, from, sizeof words);
-      for (std::size_t i = 0; i < 4; ++i) lanes_[i] = (lanes_[i] ^ words[i]) * kOdd;
-    }
-    if (bytes == 0) return;
-    std::fill_n(words, 4, std::uint64_t{0});
-    std::memcpy(words, from, bytes);
-    for (std::size_t i = 0; i < 4; ++i) lanes_[i] = (lanes_[i] ^ words[i]) * kOdd;
+template <class Bits>
+std::uint64_t Sum(const std::byte* values, std::int64_t at, std::int64_t end) {
+  std::uint64_t sum = 0;
+  for (std::int64_t i = at; i < end; ++i) {
+    Bits bits;
+    std::memcpy(&bits, values + static_cast<std::size_t>(i) * sizeof bits, sizeof bits);
+    // A product with an odd number: whatever changes the bits changes it.
+    constexpr std::uint64_t kOfZero = 0x9e3779b97f4a7c15;
+    sum += (bits + kOfZero) * (2 * static_cast<std::uint64_t>(i) + 1);
   }
-  std::uint64_t Joined() const {
-    std::uint64_t all = 0;
-    for (const std::uint64_t lane : lanes_) all = (all ^ std::rotl(lane, 32)) * kOdd;
-    return all;
-  }
-
- private:
-  static constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-  std::uint64_t lanes_[4] = {1, 2, 3, 4};
-};
+  return sum;
+}
 
 }  // namespace
 
@@ -75,12 +62,12 @@ void DrawnElements::Set(std::int64_t at, std::int64_t count, const double* from)
   } else {
     std::copy_n(from, count, reinterpret_cast<double*>(values_.get()) + at);
   }
+  checksum_ += Checksum(at, count);
   for (const std::int64_t end = at + count; at < end;) {
     const std::int64_t low = at % kWord, here = std::min(kWord - low, end - at);
     known_[WordOf(at)] |= ~std::uint64_t{0} >> (kWord - here) << low;
     at += here;
   }
-  grown_ = true;
 }
 
 void DrawnElements::Get(std::int64_t at, std::int64_t count, double* out) const {
@@ -91,20 +78,19 @@ void DrawnElements::Get(std::int64_t at, std::int64_t count, double* out) const 
   }
 }
 
-std::uint64_t DrawnElements::Fingerprint() const {
-  const std::size_t width = narrow_ ? sizeof(float) : sizeof(double);
-  Chains chains;
+std::uint64_t DrawnElements::Checksum(std::int64_t at, std::int64_t count) const {
+  return narrow_ ? Sum<std::uint32_t>(values_.get(), at, at + count)
+                 : Sum<std::uint64_t>(values_.get(), at, at + count);
+}
+
+bool DrawnElements::IsWhole() const {
+  std::uint64_t sum = 0;
   for (std::int64_t at = 0; at < size_;) {
     const std::int64_t end = EndOfRun(at, size_);
-    if (Knows(at)) {
-      chains.Add(values_.get() + static_cast<std::size_t>(at) * width,
-                 static_cast<std::size_t>(end - at) * width);
-    }
+    if (Knows(at)) sum += Checksum(at, end - at);
     at = end;
   }
-  chains.Add(reinterpret_cast<const std::byte*>(known_.data()),
-             known_.size() * sizeof(std::uint64_t));
-  return chains.Joined();
+  return sum == checksum_;
 }
 
 DrawKey DrawKeyOf(const Operand& o, std::uint64_t seed, std::uint32_t tensor) {
@@ -122,8 +108,7 @@ DrawnElements KeptDraws::Take(const DrawKey& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return {};
   DrawnElements drawn = Remove(found->second);
-  if (drawn.Fingerprint() != drawn.kept_) return {};
-  return drawn;
+  return drawn.IsWhole() ? std::move(drawn) : DrawnElements();
 }
 
 void KeptDraws::Put(const DrawKey& key, DrawnElements drawn) {
@@ -131,7 +116,6 @@ void KeptDraws::Put(const DrawKey& key, DrawnElements drawn) {
   if (drawn.size() < kFewest || bytes > most_bytes_) return;
   if (const auto other = by_key_.find(key); other != by_key_.end()) Remove(other->second);
   while (bytes_ + bytes > most_bytes_) Remove(entries_.begin());
-  if (std::exchange(drawn.grown_, false)) drawn.kept_ = drawn.Fingerprint();
   by_key_[key] = entries_.insert(entries_.end(), {key, std::move(drawn)});
   bytes_ += bytes;
 }

@@ -4,10 +4,10 @@
 // cases of one seed do as well. What decides every element is the key, so that an operand that was
 // kept has the elements that a new draw would give.
 //
-// A kernel runs between two cases, in this process. If its writes go astray they may hit what is
-// kept here. So a fingerprint is made when new elements are put here, and if they have another one
-// later they are dropped: the case draws its own. The data of kernels that are not trusted are
-// secret and never kept.
+// Kernels run in this process, during a case and between two. If their writes go astray they may
+// hit these elements. So a checksum grows with each element that is drawn. If the elements of an
+// operand do not have it when the next case takes them, they are dropped: that case draws its own.
+// The data of kernels that are not trusted are secret and never kept.
 //
 // An operand is here, or in the hands of one case. One thread.
 #ifndef ASSAY_KERNELS_VALIDATE_KEPT_DRAWS_H_
@@ -41,21 +41,22 @@ class DrawnElements {
   bool Knows(std::int64_t at) const;
   // The end of the elements from `at` that are all known or all unknown; at most `end`.
   std::int64_t EndOfRun(std::int64_t at, std::int64_t end) const;
-  // Elements [at, at + count). Set makes them known. Get is for known ones.
+  // Elements [at, at + count). Set makes unknown ones known. Get is for known ones.
   void Set(std::int64_t at, std::int64_t count, const double* from);
   void Get(std::int64_t at, std::int64_t count, double* out) const;
 
  private:
   friend class KeptDraws;
 
-  std::uint64_t Fingerprint() const;  // of the known elements
+  // Of known elements. A change of one, or of what is known, always changes it.
+  std::uint64_t Checksum(std::int64_t at, std::int64_t count) const;
+  bool IsWhole() const;  // as it was drawn
 
   std::unique_ptr<std::byte[]> values_;  // floats or doubles; unknown ones are not initialised
   std::int64_t size_ = 0;
   bool narrow_ = false;               // floats
   std::vector<std::uint64_t> known_;  // a bit an element
-  bool grown_ = false;                // since `kept_`
-  std::uint64_t kept_ = 0;            // the fingerprint
+  std::uint64_t checksum_ = 0;
 };
 
 // All that decides the elements of an operand: format, pattern, extents, seed, number.

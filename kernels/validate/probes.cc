@@ -72,12 +72,13 @@ std::string BitsRight(const CompareResult& r, const Plan& plan, int operand) {
              "'s significand come through");
 }
 
-// Whether a kernel says itself that it does not compute the data: by a refusal or an exception.
+// Whether a kernel says itself that it does not compute the data: by a refusal, an exception or an
+// error code. One that ends its process does not say why.
 bool Refuses(const Ended& end) {
   if (end.verdict == Verdict::kUnsupported) return true;
   const std::optional<KernelFailure>& failure = end.finding.failure;
   return failure.has_value() && failure->cause == DeathCause::kNone &&
-         failure->error == KernelError::kRaised;
+         (failure->error == KernelError::kRaised || failure->error == KernelError::kUnusable);
 }
 
 class Prober {

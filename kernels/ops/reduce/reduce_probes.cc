@@ -112,7 +112,12 @@ void AddReduceNanProbe(const Case& c, const Plan& plan, std::vector<KernelProbe>
   }
   // The other elements are 1, or 0 if so many would overflow.
   const bool ones = static_cast<double>(p.Split().length) < Info(OutputType(c)).max_finite / 2;
-  AddNanProbe(c, plan, p, std::string(ones ? kNanInEachRow : "one-hot:nan:0"), probes);
+  // A kernel of a user's may multiply by a matrix of ones and zeros, which spread a NaN.
+  AddNanProbe(c, plan, p,
+              std::string(!IsOurs(c) ? kAllNan
+                          : ones     ? kNanInEachRow
+                                     : "one-hot:nan:0"),
+              probes);
 }
 
 }  // namespace

@@ -142,11 +142,11 @@ class Rope final : public Op {
   static void AddRopeNanProbe(const Case& c, const Plan& plan, RopeProblem p,
                               std::vector<KernelProbe>& probes) {
     if (IsOurs(c)) {
-      p.start = std::max<std::int64_t>(p.start, 1);
+      p.start = std::max<std::int64_t>(p.start, 1);  // at position 0 a pair may be copied
       p.seq = 2;
     }
-    // At position 0 a kernel may copy the pair, of which both elements are NaN then.
-    AddNanProbe(c, plan, p, std::string(p.start > 0 ? kNanInEachRow : kAllNan), probes);
+    // A kernel of a user's may multiply by a matrix of rotations, whose zeros spread a NaN.
+    AddNanProbe(c, plan, p, std::string(IsOurs(c) ? kNanInEachRow : kAllNan), probes);
   }
 };
 

@@ -161,9 +161,15 @@ TEST(KeptDraws, DoNotGiveOutWhatHasChanged) {
         draws.Put(key, std::move(drawn));
         // A case had them, and drew no others.
         if (given_before) draws.Put(key, draws.Take(key));
-        values[at * width] ^= std::byte{1};
+        // The sign of a double is its last byte.
+        values[at * width + width - 1] ^= std::byte{0x80};
         EXPECT_TRUE(draws.Take(key).empty()) << at;
         EXPECT_EQ(draws.bytes(), 0);
+        // While a case had them.
+        DrawnElements in_use = OneOperand(kSize, kKnown, dtype);
+        in_use.data()[at * width] ^= std::byte{1};
+        draws.Put(key, std::move(in_use));
+        EXPECT_TRUE(draws.Take(key).empty()) << at;
       }
     }
     draws.Put(key, OneOperand(kSize, kKnown, dtype));

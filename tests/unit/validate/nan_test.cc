@@ -23,7 +23,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // What is wrong with a kernel.
-enum class Wrong { kNothing, kResultIs0, kInputIs0, kSpreads, kRefuses, kRaises };
+enum class Wrong { kNothing, kResultIs0, kInputIs0, kSpreads, kRefuses, kRaises, kReturnsError };
 Wrong wrong = Wrong::kNothing;  // the factory is a plain function
 double declared = 0;
 
@@ -61,6 +61,7 @@ class Mistaken : public Kernel {
     if (nan && wrong == Wrong::kRaises) {
       return FailedKernel({.error = KernelError::kRaised}, "raised ValueError: takes no NaN");
     }
+    if (nan && wrong == Wrong::kReturnsError) return FailedKernel({}, "launch returned 2");
     std::vector<char> copy;
     if (wrong == Wrong::kInputIs0) {
       const char* data = static_cast<const char*>(views[0].data);
@@ -270,7 +271,7 @@ TEST(Nan, ADeclaredTransformHasNone) {
 }
 
 TEST(Nan, AKernelMayRefuseIt) {
-  for (const Wrong mistake : {Wrong::kRefuses, Wrong::kRaises}) {
+  for (const Wrong mistake : {Wrong::kRefuses, Wrong::kRaises, Wrong::kReturnsError}) {
     const CaseOutcome outcome =
         RunMistaken(GemmProblem{.m = 7, .n = 20, .k = 33}, DType::kF32, mistake);
     EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
