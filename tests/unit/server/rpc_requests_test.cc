@@ -191,7 +191,9 @@ TEST_F(ServiceTest, ARequestThatGrowsTooMuchIsRefusedUnparsed) {
     EXPECT_THAT(status.error_message(), HasSubstr("in memory"));
     EXPECT_EQ(InfoOf(status).metadata().at("limit"), "max-request-bytes");
   }
-  if (!kSanitized) EXPECT_LT(PeakMebibytes() - before, 100) << "[MiB]";
+  if (!kSanitized) {
+    EXPECT_LT(PeakMebibytes() - before, 100) << "[MiB]";
+  }
   EXPECT_EQ(metrics_.calls("limit max-request-bytes"), static_cast<int>(rows.size()));
   Watch(Create(Copies(1)));
 }
