@@ -291,7 +291,9 @@ OfCases ReadCases(const Run& run) {
   // A job that has ended does not repeat its cases.
   std::vector<const v1::CaseSpec*> specs;
   for (const v1::CaseSpec& spec : run.job.spec().cases().cases()) specs.push_back(&spec);
-  for (const v1::CaseResult& result : run.results) specs.push_back(&result.spec());
+  if (specs.empty()) {
+    for (const v1::CaseResult& result : run.results) specs.push_back(&result.spec());
+  }
   OfCases cases;
   if (!specs.empty()) cases.op = OpOf(*specs.front());
   for (const v1::CaseSpec* spec : specs) {

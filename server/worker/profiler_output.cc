@@ -39,8 +39,8 @@ constexpr std::array<std::string_view, 3> kRocprofCounters = {"SQ_INSTS_VALU", "
 // Every kernel of the sources that is no provider's, without those of the ending below. A test
 // holds the list against the sources.
 // clang-format off
-constexpr std::array<std::string_view, 44> kChecking = {
-    "AttentionTiles", "CheckHeads", "CheckRows",
+constexpr std::array<std::string_view, 45> kChecking = {
+    "AttentionTiles", "BeginWatch", "CheckHeads", "CheckRows",
     "ChecksumParts", "ChecksumTiles", "ClearCounts",
     "ClearFindings", "ClearLargest", "CompareBlocks",
     "CompareMerge", "CompareSmall", "ConvTiles",
