@@ -77,10 +77,16 @@ std::vector<std::string> SymbolNames(const ElfView& elf) {
   return all;
 }
 
-// Threads of a block at most, from a list of its three extents. Nothing where none is given.
+// Threads of a block at most, from a list of its three extents. Nothing where none is given. A
+// damaged file may give any extents.
 std::optional<std::int64_t> Threads(const std::vector<std::uint32_t>& extents) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
   if (extents.size() < 3) return std::nullopt;
-  return std::int64_t{extents[0]} * extents[1] * extents[2];
+  std::int64_t threads = 1;
+  for (std::size_t i = 0; i < 3; ++i) {
+    threads = std::min(threads * std::min<std::int64_t>(extents[i], kMost), kMost);
+  }
+  return threads;
 }
 
 void Add(LintedKernel& kernel, LintSeverity severity, const char* rule, std::string message) {

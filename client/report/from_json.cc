@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <limits>
 #include <optional>
 
@@ -155,9 +156,9 @@ absl::Status FillFromJson(const Json& object, const std::string& path, Message& 
         !absl::ParseTime(absl::RFC3339_full, object.get<std::string>(), &parsed, &error)) {
       return Wrong(path, "a time as in 2026-01-31T12:00:00Z", object);
     }
-    const std::int64_t nanos = absl::ToUnixNanos(parsed);
-    time->set_seconds(absl::ToUnixSeconds(parsed));
-    time->set_nanos(static_cast<std::int32_t>(nanos - absl::ToUnixSeconds(parsed) * 1'000'000'000));
+    const timespec parts = absl::ToTimespec(parsed);  // nanoseconds alone hold 292 years
+    time->set_seconds(parts.tv_sec);
+    time->set_nanos(static_cast<std::int32_t>(parts.tv_nsec));
     return absl::OkStatus();
   }
   if (!object.is_object()) return Wrong(path, "an object", object);

@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 3> kRocprofCounters = {"SQ_INSTS_VALU", "
 // Every kernel of the sources that is no provider's, without those of the ending below. A test
 // holds the list against the sources.
 // clang-format off
-constexpr std::array<std::string_view, 45> kChecking = {
+constexpr std::array<std::string_view, 46> kChecking = {
     "AttentionTiles", "BeginWatch", "CheckHeads", "CheckRows",
     "ChecksumParts", "ChecksumTiles", "ClearCounts",
     "ClearFindings", "ClearLargest", "CompareBlocks",
@@ -53,7 +53,7 @@ constexpr std::array<std::string_view, 45> kChecking = {
     "ResidualColumns", "ResidualMerge", "ResidualRows",
     "ResidualTiles", "SetCode", "ShowFirst",
     "Spin", "StreamCopy", "StreamRead",
-    "StreamTriad", "SumKeySquares", "Sweep",
+    "StreamTriad", "SumKeySquares", "Sweep", "TakeLook",
     "VisitGaps", "VisitRanges"};
 // clang-format on
 // So ends the name of an operator's reference.
