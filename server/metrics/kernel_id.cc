@@ -8,6 +8,7 @@
 namespace assay::server {
 
 std::string VerdictLabel(v1::Verdict verdict) {
+  if (!v1::Verdict_IsValid(verdict)) verdict = v1::VERDICT_UNSPECIFIED;
   return v1::Verdict_Name(verdict).substr(std::string_view("VERDICT_").size());
 }
 

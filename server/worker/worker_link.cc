@@ -165,6 +165,26 @@ CallResult WorkerLink::Describe(const CallLimits& limits,
   });
 }
 
+namespace {
+
+bool HasVerdict(const v1::CaseResult& result) {
+  return v1::Verdict_IsValid(result.verdict()) && result.verdict() != v1::VERDICT_UNSPECIFIED;
+}
+
+// A kernel may have written into what the worker answers from. An answer without a verdict that the
+// daemon knows is none.
+void RefuseNonsense(worker::v1::RunCaseResponse* response, CallResult& result) {
+  bool known = !response->has_result() || HasVerdict(response->result());
+  for (const worker::v1::FollowingResult& following : response->following()) {
+    known = known && (!following.has_result() || HasVerdict(following.result()));
+  }
+  if (known) return;
+  response->Clear();
+  if (result.end == CallEnd::kAnswered) result.end = CallEnd::kBroken;
+}
+
+}  // namespace
+
 CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                                worker::v1::RunCaseResponse* response) {
   const absl::Duration limit = limits.deadline - EvenTime();
@@ -184,6 +204,7 @@ CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCa
   const bool too_large = result.end == CallEnd::kAnswered &&
                          result.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   if (too_large) result.end = CallEnd::kTooLarge;
+  RefuseNonsense(response, result);
   return result;
 }
 
@@ -290,6 +311,7 @@ CallResult WorkerLink::CompareTensors(const CallLimits& limits, absl::Duration l
     result.status = {grpc::StatusCode::DEADLINE_EXCEEDED,
                      Cat("no piece of a tensor came for ", absl::FormatDuration(idle))};
   }
+  RefuseNonsense(response, result);
   return result;
 }
 
@@ -308,6 +330,7 @@ CallResult WorkerLink::RunElsewhere(const CallLimits& limits,
       [&](CallLimits& l, grpc::ClientContext&, bool give_up) { ferry.Step(&l.deadline, give_up); });
   caller.SetWake(nullptr);
   *owes = ferry.owes();
+  RefuseNonsense(response, result);
   return result;
 }
 

@@ -4,7 +4,8 @@
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   crash-early (before its page says that a case began)
 //   socket (tries to open one), socket-crash (crashes after that)
-//   garbage (writes into its connection, and goes on)
+//   garbage (writes into its connection, and goes on), nonsense (a verdict that there is not),
+//   no-verdict
 //   fork (answers with the process id of a child that stays)
 //   flood (answers with 100 MiB)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
@@ -114,6 +115,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
     if (mode == "silent") return grpc::Status::OK;
     response->mutable_result()->set_verdict(v1::VERDICT_PASSED);
     response->mutable_result()->set_implementation(std::to_string(getpid()));
+    if (mode == "nonsense") response->mutable_result()->set_verdict(static_cast<v1::Verdict>(77));
+    if (mode == "no-verdict") response->mutable_result()->clear_verdict();
     if (mode == "fork") {
       const pid_t child = fork();
       while (child == 0) pause();

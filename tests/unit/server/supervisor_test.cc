@@ -509,6 +509,15 @@ TEST_F(SupervisorTest, AKernelThatWritesIntoTheConnectionIsACrashAndTheNextCaseI
   }
 }
 
+TEST_F(SupervisorTest, AnAnswerWithoutAKnownVerdictIsACrash) {
+  Make();
+  for (const char* mode : {"nonsense", "no-verdict"}) {
+    ExpectFinding(Run(mode, kSoon, "planted/garbage"), v1::VERDICT_ERROR, "crash",
+                  "worker closed its channel");
+    EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  }
+}
+
 // A contained worker works as any other, and a case says what it tried.
 TEST_F(SupervisorTest, ACaseSaysWhatItsWorkerWasRefused) {
   SupervisorOptions options;
