@@ -21,6 +21,7 @@
 #include "tests/outcome_text.h"
 #include "tests/sample_problems.h"
 #include "tests/unit/runtime/residuals_testing.h"
+#include "tests/simt/host_control.h"
 
 namespace assay {
 namespace {
@@ -274,6 +275,7 @@ class UndoneOnce : public Kernel {
 };
 
 TEST_P(GpuBackendTest, ATimedLaunchThatDidNoWorkIsFound) {
+  simt::ResetHost({.l2_bytes = 1 << 10});
   Desk desk(GpuBackend());
   Registry registry;
   registry.Add(KernelEntry{
@@ -306,6 +308,7 @@ TEST_P(GpuBackendTest, ATimedLaunchThatDidNoWorkIsFound) {
     EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
     EXPECT_EQ(ReasonWord(outcome.findings.at(0).reason), "unwritten") << Describe(outcome);
   }
+  simt::ResetHost();
 }
 
 // A kernel that writes outside its operand, or leaves one element out, is found by the
