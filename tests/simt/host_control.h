@@ -18,7 +18,6 @@ struct HostConfig {
   gpu::ErrorCode absent = gpu::kOk;  // the code of DeviceCount if it is not kOk
   std::int64_t memory_bytes = std::int64_t{1} << 30;
   std::int64_t largest_block_bytes = 0;  // the largest block of Allocate; 0: all that is free
-  std::int64_t l2_bytes = 1 << 20;       // timed launches are kept apart by a read of twice as much
   bool prohibited = false;
   bool exclusive = false;
 };

@@ -174,7 +174,7 @@ ErrorCode GetProperties(int ordinal, Properties* properties) {
     p.pci_id = "0000:0" + std::to_string(ordinal) + ":00.0";
     p.architecture = "emulated";
     p.memory_bytes = host.config.memory_bytes;
-    p.l2_bytes = host.config.l2_bytes;
+    p.l2_bytes = 1 << 20;
     p.last_cache_bytes = LastCacheBytes(p.architecture, p.l2_bytes);
     p.shared_bytes_per_block = static_cast<std::int64_t>(simt::CurrentConfig().shared_bytes);
     p.multiprocessors = 1;
