@@ -24,9 +24,10 @@ void SetCeilings(Families& families, const std::string& device, const CeilingLis
     if (ceiling.has_flops_per_second()) dtypes.insert(ceiling.dtype());
   }
   for (const v1::DType dtype : dtypes) {
-    const v1::Ceiling& roof = *FindRoof(ceilings, dtype);
-    Set(families.ceiling_flops, {{"device", device}, {"dtype", DTypeLabel(dtype)}}, roof,
-        roof.flops_per_second());
+    const v1::Ceiling* const roof = FindRoof(ceilings, dtype);
+    if (roof == nullptr) continue;  // a worker may say anything: flops of a copy
+    Set(families.ceiling_flops, {{"device", device}, {"dtype", DTypeLabel(dtype)}}, *roof,
+        roof->flops_per_second());
   }
   const v1::Ceiling* const copy = FindRoof(ceilings, v1::DTYPE_UNSPECIFIED);
   if (copy == nullptr) return;
