@@ -46,11 +46,11 @@ struct Stream {
     key0 += kPhiloxW0;
     key1 += kPhiloxW1;
   }
-  for (int i = 0; i < kBlocks; ++i) {
-    out[4 * i] = c0[i];
-    out[4 * i + 1] = c1[i];
-    out[4 * i + 2] = c2[i];
-    out[4 * i + 3] = c3[i];
+  for (int i = 0; i < kBlocks; ++i, out += 4) {
+    out[0] = c0[i];
+    out[1] = c1[i];
+    out[2] = c2[i];
+    out[3] = c3[i];
   }
 }
 

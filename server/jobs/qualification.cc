@@ -177,6 +177,7 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
     from = page->back().index() + 1;
   }
   std::vector<Qualification> devices;
+  devices.reserve(shares.size());
   for (const auto& [device, share] : shares) {
     devices.push_back({device, VerdictOf(share, ended.state())});
   }
