@@ -76,7 +76,9 @@ class RecordingDevice : public OddDevice, public LaunchRecorder {
   }
 };
 
-CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
+// Runs a case by a kernel of class K, without exact cases.
+template <typename K>
+CaseOutcome RunKernel(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
   testing::TheDistortion() = [](std::vector<double>&, const Plan&) {};
   Registry registry;
   registry.Add(KernelEntry{.op = "gemm",
@@ -85,7 +87,7 @@ CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* c
                            .dtypes = {c.dtype},
                            .make = [](const Case& made, const Plan& plan,
                                       Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             return std::make_unique<testing::DistortedKernel>(made, plan);
+                             return std::make_unique<K>(made, plan);
                            },
                            .version = {},
                            .unavailable_reason = {}});
@@ -94,6 +96,10 @@ CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* c
   c.seed = 1;
   PhaseObserver observer;
   return CaseRunner(device, registry, ceilings, conditions).Run(c, observer);
+}
+
+CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
+  return RunKernel<testing::DistortedKernel>(device, std::move(c), ceilings, conditions);
 }
 
 Case TimedCase(std::int64_t n) {
@@ -147,24 +153,8 @@ class LapsingKernel : public testing::DistortedKernel {
 CaseOutcome RunLapsing(Case c, Lapse lapse) {
   g_lapse = lapse;
   g_launches = 0;
-  testing::TheDistortion() = [](std::vector<double>&, const Plan&) {};
-  Registry registry;
-  registry.Add(KernelEntry{.op = "gemm",
-                           .provider = "lapsing",
-                           .backend = "cpu",
-                           .dtypes = {c.dtype},
-                           .make = [](const Case& made, const Plan& plan,
-                                      Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-                             return std::make_unique<LapsingKernel>(made, plan);
-                           },
-                           .version = {},
-                           .unavailable_reason = {}});
-  c.provider = "lapsing";
-  c.probes = false;
-  c.seed = 1;
   OddDevice device;
-  PhaseObserver observer;
-  return CaseRunner(device, registry, nullptr).Run(c, observer);
+  return RunKernel<LapsingKernel>(device, std::move(c), nullptr, nullptr);
 }
 
 // Each sample is one launch of this, and there are many.
@@ -198,15 +188,32 @@ TEST(Timing, NoWrongLaunchAmongTimedOnesPasses) {
 // A device that takes long for the digest of an output.
 class SlowDigests : public OddDevice {
  public:
+  std::chrono::milliseconds takes{0};
   std::int64_t elements = 0;  // of the output
   int digests = 0;
 
   absl::StatusOr<TensorDigest> Digest(const TensorView& t) override {
     if (t.count() == elements) {
       ++digests;
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::this_thread::sleep_for(takes);
     }
     return cpu_->Digest(t);
+  }
+};
+
+// C = A · B for K = 1, in 20 ms.
+class OuterProduct : public testing::DistortedKernel {
+ public:
+  using DistortedKernel::DistortedKernel;
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const std::int64_t m = inputs[0].count(), n = inputs[1].count();
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        output.as<float>()[i * n + j] = inputs[0].as<float>()[i] * inputs[1].as<float>()[j];
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return absl::OkStatus();
   }
 };
 
@@ -215,11 +222,20 @@ TEST(Timing, OfLargeOutputsThatTakeLongToLookAtAShareIsLookedAt) {
   Case c = TimedCase(520);  // its output is larger than 1 MiB
   std::get<GemmProblem>(c.problem).k = 1;
   device.elements = 520 * 520;
-  const CaseOutcome outcome = RunOn(device, c, nullptr, nullptr);
+  device.takes = std::chrono::milliseconds(300);
+  CaseOutcome outcome = RunOn(device, c, nullptr, nullptr);
   EXPECT_EQ(outcome.verdict, Verdict::kPassed);
   ASSERT_TRUE(outcome.bench.has_value());
   EXPECT_GE(device.digests, 5) << "the first samples, and the last";
   EXPECT_LT(device.digests, outcome.bench->samples);
+
+  device.digests = 0;
+  device.takes = std::chrono::milliseconds(24);
+  outcome = RunKernel<OuterProduct>(device, c, nullptr, nullptr);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_GE(device.digests, 8) << "those drawn at random too, a fifth of "
+                               << outcome.bench->samples;
 }
 
 TEST(Timing, OutputsThatVaryAndAreRightPass) {
