@@ -48,6 +48,21 @@ inline v1::CaseResult Result(const std::string& provider, v1::Verdict verdict) {
   return result;
 }
 
+// Telemetry with everything that is known, and what is not.
+inline v1::Telemetry FullTelemetry() {
+  v1::Telemetry t;
+  t.set_temperature_celsius(61);
+  t.set_power_watts(412.5);
+  for (const char* clock : {"core", "memory", "made-up"}) (*t.mutable_clock_hertz())[clock] = 1e9;
+  for (const char* reason : {"power", "thermal", "sync_boost", "board_limit", "reliability",
+                             "hw_slowdown", "power_brake", "moon", "tide"}) {
+    (*t.mutable_throttle_seconds())[reason] = 1.5;
+  }
+  for (const char* type : {"corrected", "uncorrected"}) (*t.mutable_ecc_errors())[type] = 2;
+  for (int xid = 0; xid < 200; ++xid) (*t.mutable_faults())["xid-" + std::to_string(xid)] = 1;
+  return t;
+}
+
 class MetricsTest : public ::testing::Test {
  protected:
   void SetUp() override {
