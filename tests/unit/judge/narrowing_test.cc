@@ -52,6 +52,7 @@ TEST(Narrowing, RightProductsAreNeverNamed) {
                         HeavyTailedData(), SmoothData(),   AlternatingData()};
   for (const Data& data : kinds) {
     for (const std::int64_t terms : {256, 4096, 65536}) {
+      if (terms > kMostTerms) continue;
       const Matrices m(data, data, terms, 11);
       const SampledProducts products = m.Products();
       const std::vector<double> exact = Exact(m);
@@ -95,6 +96,7 @@ TEST(Narrowing, NarrowedInputsAreNamed) {
   for (const bool positive : {false, true}) {
     const Data data = positive ? PositiveData() : NormalData();
     for (const std::int64_t terms : kTerms) {
+      if (terms > kMostTerms) continue;
       const Matrices m(data, data, terms, 7);
       const SampledProducts products = m.Products();
       const std::vector<double> exact = Exact(m);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/confine/sanitized.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/products.h"
 
@@ -18,6 +19,8 @@ namespace assay::testing {
 
 inline constexpr std::int64_t kSide = 32;  // rows and columns
 inline constexpr std::int64_t kOutputs = kSide * kSide;
+// Of a sum. A sanitizer makes each term fourteen times as slow, and longer sums have no other code.
+inline constexpr std::int64_t kMostTerms = kSanitized ? 4096 : 65536;
 
 // Element k of a vector.
 using Fill = std::function<double(std::int64_t k, std::int64_t terms, std::mt19937_64& random)>;
