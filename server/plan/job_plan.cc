@@ -1,6 +1,7 @@
 #include "server/plan/job_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,15 @@ bool AnyTimed(const JobPlan& plan) {
   for (const DevicePlan& part : plan.devices) {
     for (const v1::CaseSpec& c : part.cases) {
       if (IsTimed(c)) return true;
+    }
+  }
+  return false;
+}
+
+bool HasProvider(const DeviceSet& devices, std::string_view provider) {
+  for (const auto& executor : devices.executors) {
+    for (const v1::Kernel& kernel : executor->Kernels()) {
+      if (kernel.provider() == provider) return true;
     }
   }
   return false;
@@ -94,25 +104,36 @@ class Planner {
 
   // Checks the request's own fields and reads the cases that it lists.
   void ReadRequest() {
-    const std::vector<std::string> providers = KnownProviders(devices_);
-    CheckJob(spec_, providers, options_, errors_);
+    const bool named = !spec_.filter().providers().empty();
+    CheckJob(spec_, named ? Providers() : std::vector<std::string>(), options_, errors_);
     if (!spec_.has_cases() || spec_.cases().cases_size() > options_.max_cases) return;
     listed_ = ReadCases(spec_.cases(), errors_);
+    std::vector<std::string> found;
     for (const BaseCase& base : listed_) {
       if (Enough(errors_)) return;
       const std::string& provider = base.value.provider;
       if (IsUserKernel(base.value.reference)) {
         CheckUserKernel(Cat(base.path, ".reference"), base.value.reference);
       }
-      if (provider.empty() || provider == "all" || providers.empty()) continue;
+      if (provider.empty() || provider == "all" || Contains(found, provider)) continue;
       if (elsewhere_ && IsExternal(provider)) continue;
-      if (IsUserKernel(provider)) {
+      if (!IsUserKernel(provider) && HasProvider(devices_, provider)) {
+        found.push_back(provider);
+      } else if (Providers().empty()) {
+        continue;
+      } else if (IsUserKernel(provider)) {
         CheckUserKernel(Cat(base.path, ".provider"), provider);
-      } else if (!Contains(providers, provider)) {
+      } else {
         errors_.push_back({Cat(base.path, ".provider"), Cat("unknown provider \"", provider, "\"",
-                                                            Suggestion(provider, providers))});
+                                                            Suggestion(provider, Providers()))});
       }
     }
+  }
+
+  // All providers. To list them takes longer than the rest of a small job's plan.
+  const std::vector<std::string>& Providers() {
+    if (!providers_) providers_ = KnownProviders(devices_);
+    return *providers_;
   }
 
   void CheckUserKernel(std::string field, const std::string& provider) {
@@ -260,6 +281,7 @@ class Planner {
   const PlanOptions& options_;
   const bool elsewhere_;
   std::vector<FieldError> errors_;
+  std::optional<std::vector<std::string>> providers_;
   std::size_t unknown_kernels_ = 0;  // of errors_: kernels of users that are not here
   std::vector<BaseCase> listed_;     // of the request
   JobPlan plan_;
