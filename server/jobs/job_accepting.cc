@@ -272,6 +272,7 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
   const std::lock_guard guard(mutex_);
   if (!active_.try_emplace(job.name(), active).second) return nullptr;
   ++waiting_;
+  if (job.spec().has_deadline()) changed_.notify_all();  // it may be the next
   return active;
 }
 
@@ -338,7 +339,6 @@ void JobQueue::Enqueue(const Job& job, const std::vector<DevicePlan>& plans) {
 }
 
 void JobQueue::AfterEnqueued(const Job& job) {
-  changed_.notify_all();  // its deadline may be the next
   // Drain may have looked at the queues before this job came.
   if (draining_) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
   if (job->cancel.cancelled()) TakeOutOfQueues(job);

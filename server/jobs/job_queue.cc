@@ -240,7 +240,7 @@ void JobQueue::Forget(const Job& job) {
     if (job->status.state() == v1::JOB_STATE_QUEUED) --waiting_;  // it never began
   }
   job->place.reset();
-  changed_.notify_all();
+  if (draining_) changed_.notify_all();  // nobody else waits for the end of a job
 }
 
 absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
