@@ -324,10 +324,14 @@ bool JobQueue::BeginEarly(const Job& job, const std::vector<DevicePlan>& plans) 
   if (plans.size() != 1 || plans[0].cases.size() > kMostCasesEarly || job->has_baseline)
     return false;
   DeviceRunner& runner = *RunnerOf(plans[0].device);
-  return runner.PushIfIdle({.job = job,
-                            .device = &runner.device(),
-                            .cases = CasesToRun(plans[0]),
-                            .plan = std::make_shared<const DevicePlan>(plans[0])});
+  const bool begun = runner.PushIfIdle({.job = job,
+                                        .device = &runner.device(),
+                                        .cases = CasesToRun(plans[0]),
+                                        .plan = std::make_shared<const DevicePlan>(plans[0])});
+  // Here and not only on the runner's thread, so that it is written with the job: the commit of the
+  // first result has less to write, and watchers have less to read before the result.
+  if (begun) NoteBegun(job);
+  return begun;
 }
 
 void JobQueue::Enqueue(const Job& job, const std::vector<DevicePlan>& plans) {

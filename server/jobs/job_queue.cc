@@ -181,13 +181,16 @@ DeviceRunner* JobQueue::RunnerOf(std::string_view device) {
   return nullptr;
 }
 
+void JobQueue::NoteBegun(const Job& job) {
+  if (job->cancel.cancelled() || !recorder_.Begin(job)) return;
+  const std::lock_guard guard(mutex_);
+  --waiting_;
+  job->place.reset();
+}
+
 void JobQueue::RunPart(const JobPart& part) {
   const Job& job = part.job;
-  if (!job->cancel.cancelled() && recorder_.Begin(job)) {
-    const std::lock_guard guard(mutex_);
-    --waiting_;
-    job->place.reset();
-  }
+  NoteBegun(job);
   DeviceRunner& runner = *RunnerOf(part.device->device_id());
   if (part.plan != nullptr) {
     const std::set<std::int32_t> none_done;

@@ -69,7 +69,7 @@ WriteQueue::~WriteQueue() {
   thread_.join();
 }
 
-void WriteQueue::Enqueue(Write write) {
+void WriteQueue::Enqueue(Write write, absl::FunctionRef<void()> queued) {
   std::unique_lock guard(mutex_);
   const auto* update = std::get_if<JobUpdate>(&write.what);
   const bool result = update != nullptr && HasResult(*update);
@@ -79,11 +79,12 @@ void WriteQueue::Enqueue(Write write) {
   if (update == nullptr || !update->can_wait || queue_.size() + 1 == kQueueLimit) urgent_ = true;
   queue_.push_back(std::move(write));
   guard.unlock();
+  queued();
   changed_.notify_all();
 }
 
 void WriteQueue::Submit(JobUpdate update, Store::Done done) {
-  Enqueue(Write{std::move(update), std::move(done)});
+  Enqueue(Write{std::move(update), std::move(done)}, [] {});
 }
 
 absl::Status WriteQueue::Wait(Change what, absl::FunctionRef<void()> queued) {
@@ -94,12 +95,12 @@ absl::Status WriteQueue::Wait(Change what, absl::FunctionRef<void()> queued) {
   std::mutex mutex;
   std::condition_variable told;
   std::optional<absl::Status> answer;
-  Enqueue(Write{std::move(what), [&](const absl::Status& status, std::int64_t) {
-                  const std::lock_guard guard(mutex);
-                  answer = status;
-                  told.notify_one();
-                }});
-  queued();
+  const auto done = [&](const absl::Status& status, std::int64_t) {
+    const std::lock_guard guard(mutex);
+    answer = status;
+    told.notify_one();
+  };
+  Enqueue(Write{std::move(what), done}, queued);
   std::unique_lock guard(mutex);
   told.wait(guard, [&] { return answer.has_value(); });
   return *answer;

@@ -76,7 +76,9 @@ class WriteQueue {
     Store::Done done;
   };
 
-  void Enqueue(Write write);
+  // `queued` is called before the writer is woken: what it submits is most likely in the same
+  // commit.
+  void Enqueue(Write write, absl::FunctionRef<void()> queued);
   void Loop();
   void Commit(std::deque<Write> writes);
   // Writes what is held, as far as there is room.
