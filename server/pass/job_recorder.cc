@@ -99,28 +99,27 @@ void JobRecorder::Record(const Job& job, const DevicePlan& plan, v1::CaseResult 
   JobUpdate update{.name = job->name};
   if (!Count(*job, plan, result, update)) return;
   LogWrong(*job, result);
-  v1::JobEvent& event = update.events.emplace_back();
-  *event.mutable_create_time() = TimestampNow();
-  if (metrics_ == nullptr) {
-    *event.mutable_case_result() = std::move(result);
-    Write(job, std::move(update));
-    return;
-  }
-  *event.mutable_case_result() = result;
-  Write(job, std::move(update),
-        [this, result = std::move(result)] { metrics_->CaseFinished(result); });
+  auto event = std::make_shared<v1::JobEvent>();
+  event->set_job(job->name);
+  *event->mutable_create_time() = TimestampNow();
+  *event->mutable_case_result() = std::move(result);
+  update.events.push_back(*event);
+  Write(job, std::move(update), std::move(event));
 }
 
-void JobRecorder::Write(const Job& job, JobUpdate update, std::function<void()> stored) {
+void JobRecorder::Write(const Job& job, JobUpdate update, std::shared_ptr<v1::JobEvent> result) {
   {
     const std::lock_guard guard(job->mutex);
     ++job->unanswered;
   }
-  Submit(std::move(update), [this, job, stored = std::move(stored)](const absl::Status& status,
+  Submit(std::move(update), [this, job, result = std::move(result)](const absl::Status& status,
                                                                     std::int64_t sequence) {
     if (status.ok()) {
-      if (stored) stored();
-      job->hub->Committed(sequence);
+      if (result != nullptr) {
+        result->set_sequence(sequence);
+        if (metrics_ != nullptr) metrics_->CaseFinished(result->case_result());
+      }
+      job->hub->Committed(sequence, result);
     } else {
       callbacks_.refused(job, status);
     }

@@ -46,9 +46,9 @@ class JobRecorder {
   // Adds a finding to the job and writes it, unless the job has it.
   void RecordFinding(const Job& job, v1::Finding finding);
 
-  // Writes an update of the job and then tells its watchers. `stored`: called once the events are
-  // in the store, before the watchers are told.
-  void Write(const Job& job, JobUpdate update, std::function<void()> stored = nullptr);
+  // Writes an update of the job. Once it is in the store, tells the metrics of the result, and then
+  // the job's watchers. `result` is the update's last event if that is a result, else null.
+  void Write(const Job& job, JobUpdate update, std::shared_ptr<v1::JobEvent> result = nullptr);
 
   // Queues an update that is not counted among the job's own, such as its end.
   void Submit(JobUpdate update, Store::Done done);

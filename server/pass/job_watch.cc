@@ -10,9 +10,12 @@ constexpr std::int64_t kPageEvents = 64;
 
 }  // namespace
 
-void WatchHub::Committed(std::int64_t sequence) {
+void WatchHub::Committed(std::int64_t sequence, std::shared_ptr<const v1::JobEvent> last) {
   const std::lock_guard guard(mutex_);
-  committed_ = std::max(committed_, sequence);
+  if (sequence > committed_) {
+    committed_ = sequence;
+    last_ = std::move(last);
+  }
   WakeLocked();
 }
 
@@ -66,6 +69,7 @@ absl::StatusOr<JobWatch::Next> StoredWatch::Read(v1::JobEvent* event) {
     // No further than was announced: a watcher that comes again with the number of
     // an event the hub has not heard of would be refused.
     std::int64_t announced = 0;
+    std::shared_ptr<const v1::JobEvent> last;
     {
       const std::lock_guard guard(hub_->mutex_);
       if (after_ >= hub_->committed_) {
@@ -82,6 +86,12 @@ absl::StatusOr<JobWatch::Next> StoredWatch::Read(v1::JobEvent* event) {
         return Next::kWait;
       }
       announced = hub_->committed_ - after_;
+      if (announced == 1) last = hub_->last_;
+    }
+    if (last != nullptr) {
+      ++after_;
+      *event = *last;
+      return Next::kEvent;
     }
     absl::StatusOr<std::vector<v1::JobEvent>> page =
         store_.Events(name_, after_, static_cast<int>(std::min(announced, kPageEvents)));

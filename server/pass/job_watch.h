@@ -1,6 +1,6 @@
-// Lets watchers follow a job. The recorder only says how far the store has come, and each watcher
-// reads the store at its own pace. So a slow watcher does not hold up the device, and holds one
-// bounded page.
+// Lets watchers follow a job. The recorder says how far the store has come, and each watcher reads
+// the store at its own pace. So a slow watcher does not hold up the device, and holds one bounded
+// page. A watcher that lacks nothing but the newest result gets it from memory.
 #ifndef ASSAY_SERVER_PASS_JOB_WATCH_H_
 #define ASSAY_SERVER_PASS_JOB_WATCH_H_
 
@@ -43,8 +43,9 @@ class WatchHub {
  public:
   explicit WatchHub(std::int64_t committed) : committed_(committed) {}
 
-  // Events up to `sequence` are in the store.
-  void Committed(std::int64_t sequence);
+  // Events up to `sequence` are in the store. `last` is the event of that number, if it is at hand:
+  // watchers who have all others need not read the store.
+  void Committed(std::int64_t sequence, std::shared_ptr<const v1::JobEvent> last = nullptr);
   // Replaces the progress that watchers who are up to date get.
   void Progress(v1::JobEvent event);
   // Nothing more will come: OK where the job has ended.
@@ -58,6 +59,7 @@ class WatchHub {
 
   mutable std::mutex mutex_;
   std::int64_t committed_;
+  std::shared_ptr<const v1::JobEvent> last_;  // the event committed_, or null
   bool closed_ = false;
   absl::Status end_;
   v1::JobEvent progress_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <thread>
@@ -25,8 +26,9 @@ class HeldStore final : public Store {
   std::vector<std::string> names;  // of all new jobs, those that were refused too
   // What the next new jobs get, and whether each had its place before.
   std::deque<std::pair<absl::Status, bool>> refusals;
-  bool hides_requests = false;  // as if a request had come twice at the same time
-  std::optional<v1::Job> has;   // a job of whatever name is asked for
+  std::atomic<int> pages_read = 0;  // of events
+  bool hides_requests = false;      // as if a request had come twice at the same time
+  std::optional<v1::Job> has;       // a job of whatever name is asked for
 
   void TellOfState(std::function<void(const StoreState&)> told) override {
     store_->TellOfState(std::move(told));
@@ -67,6 +69,7 @@ class HeldStore final : public Store {
   }
   absl::StatusOr<std::vector<v1::JobEvent>> Events(std::string_view name, std::int64_t after,
                                                    int limit) override {
+    ++pages_read;
     return store_->Events(name, after, limit);
   }
   absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
@@ -143,6 +146,35 @@ TEST_F(EarlyJobs, AnIdleDeviceBeginsASmallJobWhileItIsWritten) {
   EXPECT_THAT(kinds, ElementsAre("state", "started", "result", "result", "state", "finished"));
   EXPECT_EQ(manager_->Get(name)->counts().passed(), 2);
   EXPECT_EQ(manager_->QueueDepth("cpu:0"), 0);
+}
+
+// So that the commit of the first result has only the result to write.
+TEST_F(EarlyJobs, ItsBeginningIsWrittenWithIt) {
+  const std::string name = Create(Copies(1));
+  const auto events = store_->Events(name, 0, 10);
+  ASSERT_TRUE(events.ok()) << events.status();
+  ASSERT_EQ(events->size(), 2u);
+  EXPECT_EQ((*events)[0].state_change().to(), v1::JOB_STATE_RUNNING);
+  EXPECT_TRUE((*events)[1].has_started());
+  gate_.Let(1);
+  EXPECT_EQ(Finish(name).verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(EarlyJobs, AWatcherThatLacksOnlyTheNewestResultGetsWhatTheStoreHas) {
+  const std::string name = Create(Copies(2));
+  EventReader reader(*manager_, name);
+  reader.Next();
+  ASSERT_TRUE(reader.Next()->has_started());
+  const int pages_read = held_->pages_read;
+  gate_.Let(1);
+  const std::optional<v1::JobEvent> result = reader.Next();
+  EXPECT_EQ(held_->pages_read, pages_read) << "it need not read the store";
+  const auto stored = store_->Events(name, 2, 1);
+  ASSERT_TRUE(stored.ok() && stored->size() == 1 && result) << stored.status();
+  ASSERT_TRUE(result->has_case_result());
+  EXPECT_EQ(result->SerializeAsString(), (*stored)[0].SerializeAsString());
+  gate_.Let(1);
+  EXPECT_EQ(reader.Rest().size(), 3u) << "a result, the state, and the end";
 }
 
 TEST_F(EarlyJobs, WhatReadsTheStoredJobWaitsForIt) {
