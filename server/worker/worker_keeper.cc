@@ -40,6 +40,7 @@ WorkerKeeper::~WorkerKeeper() {
 }
 
 void WorkerKeeper::SetBusy(bool busy) {
+  bool wake = false;
   {
     const std::lock_guard lock(mutex_);
     busy_ = busy;
@@ -47,11 +48,12 @@ void WorkerKeeper::SetBusy(bool busy) {
     if (device_.quarantine_reason().empty()) {
       device_.set_state(busy ? v1::DEVICE_STATE_BUSY : v1::DEVICE_STATE_READY);
     }
+    const Duty next = DutyLocked();
+    wake = next.watch.get() != awaited_ || next.Due() < awaited_at_;
   }
-  if (!busy) {
-    Changed();
-    Wake();
-  }
+  if (busy) return;
+  Changed();
+  if (wake) Wake();
 }
 
 void WorkerKeeper::Wake() { eventfd_write(wake_, 1); }
@@ -247,6 +249,13 @@ absl::Status WorkerKeeper::ReleaseArena() {
 
 WorkerKeeper::Duty WorkerKeeper::NextDuty() {
   const std::lock_guard lock(mutex_);
+  Duty duty = DutyLocked();
+  awaited_ = duty.watch.get();
+  awaited_at_ = duty.Due();
+  return duty;
+}
+
+WorkerKeeper::Duty WorkerKeeper::DutyLocked() {
   Duty duty;
   duty.stop = stopping_;
   if (busy_) return duty;
@@ -263,7 +272,7 @@ WorkerKeeper::Duty WorkerKeeper::NextDuty() {
 // gives the arena of an idle worker back.
 void WorkerKeeper::Monitor() {
   for (Duty duty = NextDuty(); !duty.stop; duty = NextDuty()) {
-    const absl::Duration left = std::min(duty.start_at, duty.release_at) - EvenTime();
+    const absl::Duration left = duty.Due() - EvenTime();
     pollfd fds[2] = {{wake_, POLLIN, 0},
                      {duty.watch ? duty.watch->process().pidfd() : -1, POLLIN, 0}};
     if (left > absl::ZeroDuration()) {
@@ -276,7 +285,7 @@ void WorkerKeeper::Monitor() {
     duty = NextDuty();
     const absl::Time now = EvenTime();
     const bool ended = (fds[1].revents & POLLIN) != 0 && duty.watch != nullptr;
-    if (duty.stop || (!ended && now < std::min(duty.start_at, duty.release_at))) continue;
+    if (duty.stop || (!ended && now < duty.Due())) continue;
     // Another thread holds the lock. It is about to use the worker, and takes care of it.
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn.owns_lock()) {

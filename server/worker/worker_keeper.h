@@ -12,6 +12,7 @@
 #ifndef ASSAY_SERVER_WORKER_WORKER_KEEPER_H_
 #define ASSAY_SERVER_WORKER_WORKER_KEEPER_H_
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -107,6 +108,8 @@ class WorkerKeeper {
     std::shared_ptr<WorkerLink> watch;  // the worker whose end matters now
     absl::Time start_at = absl::InfiniteFuture();
     absl::Time release_at = absl::InfiniteFuture();
+
+    absl::Time Due() const { return std::min(start_at, release_at); }
   };
 
   void SetBusy(bool busy);
@@ -114,7 +117,9 @@ class WorkerKeeper {
   void BuryIdle();
   void Wake();
   void Changed();
+  // For the monitor alone: it waits for this duty now.
   Duty NextDuty();
+  Duty DutyLocked();
   void Monitor();
 
   const SupervisorOptions options_;
@@ -133,6 +138,10 @@ class WorkerKeeper {
   bool stopping_ = false;
   DeathToll toll_;
   absl::Time last_used_ = EvenTime();
+  // What the monitor waits for. A case whose end brings nothing earlier does not wake it. The
+  // monitor holds the worker, so no other worker can have its address.
+  const WorkerLink* awaited_ = nullptr;
+  absl::Time awaited_at_ = absl::InfiniteFuture();
 
   std::string guest_;  // turn_; the user's kernel that this worker has run on the device
 

@@ -92,7 +92,10 @@ class Bell {
   // Until it was rung or rung for the last time, or `time` is over; whether the latter.
   bool Wait(absl::Duration time) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(time), [this] { return rung_ || last_; });
+    // To wait for no time takes one all the same: the kernel sets a timer.
+    if (time > absl::ZeroDuration()) {
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(time), [this] { return rung_ || last_; });
+    }
     rung_ = false;
     return last_;
   }
