@@ -182,7 +182,7 @@ DeviceRunner* JobQueue::RunnerOf(std::string_view device) {
 }
 
 void JobQueue::NoteBegun(const Job& job) {
-  if (job->cancel.cancelled() || !recorder_.Begin(job)) return;
+  if (!recorder_.Begin(job)) return;
   const std::lock_guard guard(mutex_);
   --waiting_;
   job->place.reset();

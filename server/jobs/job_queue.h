@@ -83,7 +83,8 @@ class JobQueue final : public JobManager {
 
   // Running: a device's part of a job, on the thread of its runner.
   void RunPart(const JobPart& part);
-  // The first device that begins a job says so. A cancelled job never begins.
+  // The first device that begins a job says so, or the thread that accepts it, whichever comes
+  // first. A cancelled job never begins.
   void NoteBegun(const Job& job);
   std::unique_ptr<BaselineIndex> BaselineOf(const Job& job, std::string_view device);
   void EndPart(const Job& job);

@@ -94,8 +94,9 @@ struct JobPart {
   // Of a part that begins while its job is being written; else the store has the plan.
   std::shared_ptr<const DevicePlan> plan{};
 
-  // Which runs first: higher priority, then the older job.
+  // Which runs first: the one that has begun, then higher priority, then the older job.
   friend bool operator<(const JobPart& a, const JobPart& b) {
+    if ((a.plan != nullptr) != (b.plan != nullptr)) return a.plan != nullptr;
     if (a.job->priority != b.job->priority) return a.job->priority > b.job->priority;
     return a.job->order < b.job->order;
   }

@@ -20,7 +20,7 @@ bool JobRecorder::Begin(const Job& job) {
   JobUpdate update{.name = job->name, .can_wait = true};  // for the first result
   {
     const std::lock_guard guard(job->mutex);
-    if (job->status.state() == v1::JOB_STATE_RUNNING) return false;
+    if (job->status.state() == v1::JOB_STATE_RUNNING || job->early != EarlyEnd::kNone) return false;
     job->status.set_state(v1::JOB_STATE_RUNNING);
     if (!job->status.has_start_time()) *job->status.mutable_start_time() = TimestampNow();
     update.job = job->status;

@@ -37,7 +37,8 @@ class JobRecorder {
   JobRecorder(Store& store, Metrics* metrics, Callbacks callbacks)
       : store_(store), metrics_(metrics), callbacks_(std::move(callbacks)) {}
 
-  // Writes that the job runs. False: another device has begun it.
+  // Writes that the job runs. False: another thread has said so, or the job is to end before its
+  // cases do. Such a job may have no further update but its end.
   bool Begin(const Job& job);
 
   // Counts the result and writes it. Says what the suite requires and the device does not support.

@@ -84,7 +84,7 @@ class StoredWatch final : public JobWatch {
   const std::string name_;
   const std::shared_ptr<WatchHub> hub_;
   const std::function<void()> wake_;
-  std::int64_t after_;               // the last event read from the store
+  std::int64_t after_;               // the last event read
   std::deque<v1::JobEvent> page_;    // read and not yet given out
   std::int64_t progress_given_ = 0;  // the hub's version
   bool waits_ = false;               // hub_->mutex_: wants to be woken

@@ -78,7 +78,9 @@ void WriteQueue::Enqueue(Write write, absl::FunctionRef<void()> queued) {
   });
   if (update == nullptr || !update->can_wait || queue_.size() + 1 == kQueueLimit) urgent_ = true;
   queue_.push_back(std::move(write));
+  const bool full = queue_.size() == kQueueLimit;
   guard.unlock();
+  if (full) changed_.notify_all();  // what `queued` submits waits for room
   queued();
   changed_.notify_all();
 }

@@ -76,8 +76,8 @@ class WriteQueue {
     Store::Done done;
   };
 
-  // `queued` is called before the writer is woken: what it submits is most likely in the same
-  // commit.
+  // `queued` is called before the writer is woken: if the writer sleeps, what `queued` submits is
+  // in the same commit.
   void Enqueue(Write write, absl::FunctionRef<void()> queued);
   void Loop();
   void Commit(std::deque<Write> writes);

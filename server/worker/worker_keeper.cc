@@ -48,10 +48,10 @@ void WorkerKeeper::SetBusy(bool busy) {
     if (device_.quarantine_reason().empty()) {
       device_.set_state(busy ? v1::DEVICE_STATE_BUSY : v1::DEVICE_STATE_READY);
     }
+    if (busy) return;
     const Duty next = DutyLocked();
     wake = next.watch.get() != awaited_ || next.Due() < awaited_at_;
   }
-  if (busy) return;
   Changed();
   if (wake) Wake();
 }

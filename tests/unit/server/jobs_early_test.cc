@@ -6,9 +6,15 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "server/pass/device_runner.h"
+#include "server/pass/job_recorder.h"
 #include "tests/unit/server/eventually.h"
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -255,6 +261,38 @@ TEST_F(EarlyJobs, AnAttemptThatFailsIsNotTheOneBeforeIt) {
   const std::string next = Create(Copies(1));
   gate_.Let(1);
   EXPECT_EQ(Finish(next).verdict(), v1::VERDICT_PASSED);
+}
+
+// It may be told of its beginning by the thread that accepts it, after a deadline has ended it.
+TEST_F(EarlyJobs, AJobThatIsToEndDoesNotBegin) {
+  v1::Job late;
+  late.set_name("jobs/late");
+  late.set_state(v1::JOB_STATE_QUEUED);
+  const auto job = std::make_shared<ActiveJob>(late, 1);
+  job->early = EarlyEnd::kDeadline;
+  JobRecorder recorder(*store_, nullptr, {});
+  EXPECT_FALSE(recorder.Begin(job));
+  EXPECT_EQ(job->status.state(), v1::JOB_STATE_QUEUED);
+}
+
+TEST_F(EarlyJobs, WhatHasBegunRunsBeforeWhatIsMoreUrgent) {
+  std::vector<std::string> ran;
+  absl::Notification both;
+  DeviceRunner runner(*cpu_, nullptr, [&](const JobPart& part) {
+    ran.push_back(part.job->name);
+    if (ran.size() == 2) both.Notify();
+  });
+  v1::Job begun, urgent;
+  begun.set_name("jobs/begun");
+  urgent.set_name("jobs/urgent");
+  urgent.mutable_spec()->set_priority(9);
+  ASSERT_TRUE(runner.PushIfIdle({.job = std::make_shared<ActiveJob>(begun, 2),
+                                 .device = cpu_,
+                                 .plan = std::make_shared<const DevicePlan>()}));
+  runner.Push({.job = std::make_shared<ActiveJob>(urgent, 1), .device = cpu_});
+  runner.Start();
+  both.WaitForNotification();
+  EXPECT_THAT(ran, ElementsAre("jobs/begun", "jobs/urgent"));
 }
 
 }  // namespace
