@@ -8,6 +8,7 @@
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/common/product_residuals.h"
+#include "kernels/ops/common/unit_product.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::inline kernels {
@@ -68,21 +69,38 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
   }
 }
 
+// op(A) and op(B) of a batch, by [row, k] and [column, k].
+StridedMatrix MatrixA(const GemmProblem& problem, DType input, const TensorView& a,
+                      std::int64_t batch) {
+  const Extents& e = a.extents;
+  return {input, a.data, batch * e.batch_stride, problem.trans_a ? 1 : e.ld,
+          problem.trans_a ? e.ld : 1};
+}
+
+StridedMatrix MatrixB(const GemmProblem& problem, DType input, const TensorView& b,
+                      std::int64_t batch) {
+  const Extents& e = b.extents;
+  return {input, b.data, batch * e.batch_stride, problem.trans_b ? e.ld : 1,
+          problem.trans_b ? 1 : e.ld};
+}
+
+// Makes the sums of the first batches that are single products, and returns how many these are.
+std::int64_t MakeUnitProducts(const GemmProblem& problem, DType input,
+                              std::span<const TensorView> inputs, double* value) {
+  std::int64_t batch = 0;
+  while (batch < problem.batch && UnitProduct(MatrixA(problem, input, inputs[0], batch), problem.m,
+                                              MatrixB(problem, input, inputs[1], batch), problem.n,
+                                              problem.k, value + batch * problem.m * problem.n)) {
+    ++batch;
+  }
+  return batch;
+}
+
 }  // namespace
 
 void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogue& epilogue,
                       std::span<const TensorView> inputs, double* value, double* allowance,
                       double largest, float* deviation) {
-  const Extents& ae = inputs[0].extents;
-  const Extents& be = inputs[1].extents;
-  const auto a_of = [&](std::int64_t batch) {
-    return StridedMatrix{input, inputs[0].data, batch * ae.batch_stride,
-                         problem.trans_a ? 1 : ae.ld, problem.trans_a ? ae.ld : 1};
-  };
-  const auto b_of = [&](std::int64_t batch) {
-    return StridedMatrix{input, inputs[1].data, batch * be.batch_stride,
-                         problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld};
-  };
   const auto source = [](const StridedMatrix& m) {
     return StridedSource(m.dtype, m.base, m.origin, m.row_stride, m.k_stride);
   };
@@ -91,11 +109,14 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
     rows.resize(static_cast<std::size_t>(problem.batch * problem.m));
     columns.resize(static_cast<std::size_t>(problem.batch * problem.n));
     for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
-      SquareMargins(a_of(batch), problem.m, b_of(batch), problem.n, problem.k,
+      SquareMargins(MatrixA(problem, input, inputs[0], batch), problem.m,
+                    MatrixB(problem, input, inputs[1], batch), problem.n, problem.k,
                     rows.data() + batch * problem.m, columns.data() + batch * problem.n);
     }
   }
   const Squares squares = {rows.data(), columns.data()};
+  const bool exact = allowance == nullptr || epilogue.one_product;
+  const std::int64_t made = exact ? MakeUnitProducts(problem, input, inputs, value) : 0;
 
   // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (problem.n + kTileCols - 1) / kTileCols;
@@ -113,13 +134,14 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
                          const std::int64_t col0 = t % col_tiles * kTileCols;
                          const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
                                                    std::min(kTileCols, problem.n - col0)};
-                         const StridedSource a = source(a_of(batch)), b = source(b_of(batch));
+                         const StridedSource a = source(MatrixA(problem, input, inputs[0], batch)),
+                                             b = source(MatrixB(problem, input, inputs[1], batch));
                          const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
                          double* e = allowance == nullptr ? nullptr : allowance + at;
-                         if (e == nullptr || epilogue.one_product) {
-                           ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
-                         } else {
+                         if (!exact) {
                            PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
+                         } else if (batch >= made) {
+                           ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
                          }
                          Finish(problem, epilogue, inputs, batch, tile, value + at, e, squares,
                                 deviation == nullptr ? nullptr : deviation + at);

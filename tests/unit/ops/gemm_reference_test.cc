@@ -183,6 +183,35 @@ TEST(GemmReference, FastIsPlainOnAwkwardShapes) {
   }
 }
 
+// Single products are read where they are; if a batch has others, all of it and what follows is
+// summed.
+TEST(GemmReference, SumsOfOneProductAreIt) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kE4M3FN}) {
+    for (const int significand : {0, 1}) {
+      for (const int trans : {0, 1, 2, 3}) {
+        const bool trans_a = trans % 2 != 0, trans_b = trans / 2 != 0;
+        Case c = MakeCase(
+            GemmProblem{
+                .m = 70, .n = 50, .k = 40, .batch = 2, .trans_a = trans_a, .trans_b = trans_b},
+            dtype);
+        c.exact = true;
+        c.significand = significand;
+        ExpectFastIsPlain(c, PatternValues(PlanOf(c)));
+      }
+    }
+  }
+  constexpr std::int64_t kSide = 20;
+  Case c = MakeCase(GemmProblem{.m = kSide, .n = kSide, .k = kSide, .batch = 3}, DType::kF32);
+  c.exact = true;
+  c.pattern = "exact-ints:1:2";
+  for (const int dense : {0, 1, 2}) {
+    ExpectFastIsPlain(c, [&](int operand, std::int64_t i) {
+      if (operand == 1 || i / (kSide * kSide) == dense) return static_cast<double>(i * 7 % 9) - 4;
+      return i / kSide % kSide == i % kSide ? 3.0 : 0.0;
+    });
+  }
+}
+
 TEST(GemmReference, FastReadsNoPadding) {
   GemmProblem p{.m = 23, .n = 19, .k = 31, .batch = 3};
   p.beta = 1.5;

@@ -1,0 +1,79 @@
+#include "kernels/ops/common/unit_product.h"
+
+#include <atomic>
+#include <vector>
+
+#include "kernels/ops/common/load.h"
+#include "kernels/runtime/cpu/parallel.h"
+
+namespace assay::inline kernels {
+namespace {
+
+constexpr std::int64_t kGrain = 16;  // lines
+
+// The element of each row that is not 0, and its k. A row of 0s has a 0 of any k.
+struct Units {
+  std::vector<double> values;
+  std::vector<std::int64_t> places;
+};
+
+// False if a row has two.
+bool FindUnits(const StridedMatrix& matrix, std::int64_t rows, std::int64_t k, Units& units) {
+  units.values.assign(static_cast<std::size_t>(rows), 0.0);
+  units.places.assign(static_cast<std::size_t>(rows), 0);
+  std::atomic<bool> single = true;
+  const bool along = matrix.k_stride == 1;  // else rows lie behind one another
+  ParallelFor(rows, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t lines = along ? end - begin : k, width = along ? k : end - begin;
+    std::vector<double> line(static_cast<std::size_t>(width));
+    for (std::int64_t i = 0; i < lines && single; ++i) {
+      const std::int64_t at = along ? (begin + i) * matrix.row_stride : begin + i * matrix.k_stride;
+      LoadDoubles(matrix.dtype, matrix.base, matrix.origin + at, width, line.data());
+      for (std::int64_t j = 0; j < width; ++j) {
+        const double x = line[static_cast<std::size_t>(j)];
+        if (x == 0) continue;
+        const auto row = static_cast<std::size_t>(begin + (along ? i : j));
+        if (units.values[row] != 0) single = false;
+        units.values[row] = x;
+        units.places[row] = along ? j : i;
+      }
+    }
+  });
+  return single;
+}
+
+}  // namespace
+
+bool UnitProduct(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
+                 std::int64_t k, double* value) {
+  Units units;
+  // A sum that begins with 0 is never -0.
+  if (b.row_stride == 1 && FindUnits(a, m, k, units)) {
+    ParallelFor(m, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto row = static_cast<std::size_t>(i);
+        double* const to = value + i * n;
+        LoadDoubles(b.dtype, b.base, b.origin + units.places[row] * b.k_stride, n, to);
+        const double x = units.values[row];
+        for (std::int64_t j = 0; j < n; ++j) to[j] = x * to[j] + 0.0;
+      }
+    });
+    return true;
+  }
+  if (a.k_stride != 1 || !FindUnits(b, n, k, units)) return false;
+  ParallelFor(m, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> line(static_cast<std::size_t>(k));
+    for (std::int64_t i = begin; i < end; ++i) {
+      LoadDoubles(a.dtype, a.base, a.origin + i * a.row_stride, k, line.data());
+      double* const to = value + i * n;
+      for (std::int64_t j = 0; j < n; ++j) {
+        const auto column = static_cast<std::size_t>(j);
+        const auto at = static_cast<std::size_t>(units.places[column]);
+        to[j] = line[at] * units.values[column] + 0.0;
+      }
+    }
+  });
+  return true;
+}
+
+}  // namespace assay::kernels

@@ -1,0 +1,21 @@
+// The product of two matrices of which one has at most one element in each line that is not 0, as
+// the data of significand probes have (numerics/unit_places.h): its elements are single products,
+// which are read where they are. ExactProduct would sum all the products with 0.
+#ifndef ASSAY_KERNELS_OPS_COMMON_UNIT_PRODUCT_H_
+#define ASSAY_KERNELS_OPS_COMMON_UNIT_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/ops/common/product_residuals.h"
+
+namespace assay::inline kernels {
+
+// value[i·n + j] = Σ_k a(i, k)·b(j, k), on all cores, in FP64; all elements of A and B must be
+// finite. Returns false if neither matrix is such a one, or if the other one's elements do not lie
+// behind one another as they are needed. Then value may hold anything.
+bool UnitProduct(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
+                 std::int64_t k, double* value);
+
+}  // namespace assay::kernels
+
+#endif  // ASSAY_KERNELS_OPS_COMMON_UNIT_PRODUCT_H_
