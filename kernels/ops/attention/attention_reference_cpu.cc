@@ -6,14 +6,18 @@
 //   scores, absolute scores ← K·Qᵀ        PackedProduct
 //   P, W ← weights and their allowances   AttentionWeights, in place
 //   r, E ← Pᵀ·V, Wᵀ·|V|                   DirectProduct
+//
+// Queries that repeat others of their head, as those of probes do, cost less: see FindPeriods.
 #include "kernels/ops/attention/attention_reference_cpu.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <vector>
 
+#include "kernels/ops/attention/attention_prefix_cpu.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_weights_cpu.h"
 #include "kernels/ops/common/load.h"
@@ -49,23 +53,37 @@ class Runner {
     queries_ = problem_.KvSeq() > kManyKeys ? kMostBlockQueries / 2 : kMostBlockQueries;
     blocks_ = (problem_.seq + queries_ - 1) / queries_;
     FindNonFiniteValues();
+    FindPeriods();
     if (spread_.deviation != nullptr) SumSquares();
   }
 
   double Run() {
     const std::int64_t heads = problem_.batch * problem_.heads;
+    if (problem_.causal) WalkRepeated();
     ParallelForDynamic(heads * blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
-      // Late blocks of a causal head see most keys: they go first.
-      for (std::int64_t t = begin; t < end; ++t) Task(t % heads, blocks_ - 1 - t / heads);
+      for (std::int64_t t = begin; t < end; ++t) {
+        // Late blocks of a causal head see most keys: they go first.
+        const std::int64_t head = t % heads, block = blocks_ - 1 - t / heads;
+        if (block * queries_ < PeriodOf(head)) Task(head, block);
+      }
+    });
+    if (problem_.causal) return max_abs_score_;
+    ParallelFor(heads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t head = begin; head < end; ++head) Repeat(head);
     });
     return max_abs_score_;
   }
 
  private:
   struct Scratch {
-    std::vector<double> score, absolute, mask, line;
+    std::vector<double> score, absolute, mask, line, values;
     std::vector<double> key_weights, shift, directed;
   };
+
+  static Scratch& ThreadScratch() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
 
   // √Σk⁴ and Σv² of each key of each head.
   void SumSquares() {
@@ -86,6 +104,105 @@ class Runner {
 
   static double RootOfFourthPowers(const std::vector<double>& line) {
     return std::sqrt(PowersOf(line).fourth);
+  }
+
+  std::int64_t PeriodOf(std::int64_t head) const {
+    return periods_[static_cast<std::size_t>(head)];
+  }
+
+  // After how many queries a head's queries begin again; probes have few queries that differ. Equal
+  // queries that see all keys have equal results, so that one period of them is computed. If they
+  // are causal, each sees the keys of the one before it, and some more.
+  void FindPeriods() {
+    const std::int64_t heads = problem_.batch * problem_.heads, seq = problem_.seq;
+    periods_.assign(static_cast<std::size_t>(heads), seq);
+    const std::int64_t bits = problem_.dim * Info(input_).storage_bits;
+    if (problem_.masked() || spread_.deviation != nullptr || bits % 8 != 0) {
+      return;
+    }
+    const auto row = static_cast<std::size_t>(bits / 8);
+    ParallelFor(heads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t head = begin; head < end; ++head) {
+        const auto* q =
+            static_cast<const char*>(inputs_[0].data) + static_cast<std::size_t>(head * seq) * row;
+        std::int64_t period = 1;
+        while (period < seq && std::memcmp(q, q + static_cast<std::size_t>(period) * row, row) != 0)
+          ++period;
+        const auto rest = static_cast<std::size_t>(seq - period) * row;
+        const bool repeats = std::memcmp(q, q + static_cast<std::size_t>(period) * row, rest) == 0;
+        if (repeats) periods_[static_cast<std::size_t>(head)] = period;
+      }
+    });
+  }
+
+  // Copies the results of a head's first period to all later ones.
+  void Repeat(std::int64_t head) {
+    const std::int64_t at = head * problem_.seq * problem_.dim;
+    const std::int64_t once = PeriodOf(head) * problem_.dim;
+    for (std::int64_t i = at + once; i < at + problem_.seq * problem_.dim; ++i) {
+      value_[i] = value_[i - once];
+      allowance_[i] = allowance_[i - once];
+    }
+  }
+
+  // Makes the results of all causal heads of which Walk can: their period becomes 0. That of the
+  // others becomes all their queries.
+  void WalkRepeated() {
+    constexpr std::int64_t kLeastRepeats = 8;  // Walk has one query in a vector's place
+    const std::int64_t heads = problem_.batch * problem_.heads, seq = problem_.seq;
+    std::vector<char> good(static_cast<std::size_t>(heads * blocks_), 1);
+    const auto begins = [&](std::int64_t head, std::int64_t block) {
+      return kLeastRepeats * PeriodOf(head) <= seq && block * queries_ < PeriodOf(head);
+    };
+    ParallelForDynamic(heads * blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        const std::int64_t head = t % heads, block = t / heads;
+        if (begins(head, block)) good[static_cast<std::size_t>(t)] = Walk(head, block);
+      }
+    });
+    for (std::int64_t head = 0; head < heads; ++head) {
+      bool walked = begins(head, 0);
+      for (std::int64_t t = head; t < heads * blocks_; t += heads) {
+        walked = walked && good[static_cast<std::size_t>(t)] != 0;
+      }
+      periods_[static_cast<std::size_t>(head)] = walked ? 0 : seq;
+    }
+  }
+
+  // The results of a block of queries, and of all those that repeat them, which see ever more keys.
+  // False if a score or a value is not finite; nothing that is written then holds.
+  bool Walk(std::int64_t head, std::int64_t block_index) {
+    Scratch& scratch = ThreadScratch();
+    Block block;
+    Place(head, block_index, block);
+    if (non_finite_[static_cast<std::size_t>(block.kv)] != 0) return false;
+    const ScoreBlock& scores = block.scores;
+    block.scores.keys = VisibleKeys(problem_, problem_.seq - 1);
+    PrepareScores(block, scratch);
+    MakeScores(block, scratch);
+    const std::int64_t dim = problem_.dim;
+    scratch.values.resize(static_cast<std::size_t>(scores.keys * dim));
+    LoadDoubles(input_, inputs_[2].data, block.kv_origin, scores.keys * dim, scratch.values.data());
+    double largest = 0;
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      AttentionPrefix prefix(bound_, dim);
+      std::int64_t key = 0;
+      for (std::int64_t query = block.query0 + i; query < problem_.seq; query += PeriodOf(head)) {
+        for (; key < VisibleKeys(problem_, query); ++key) {
+          const std::int64_t at = key * scores.ld + i;
+          if (!prefix.Add(scores.score[at], scores.absolute[at],
+                          scratch.values.data() + key * dim)) {
+            return false;
+          }
+        }
+        double* const r = value_ + (head * problem_.seq + query) * dim;
+        double* const e = allowance_ + (head * problem_.seq + query) * dim;
+        FinishRow(key > 0, key > 0 ? prefix.Result(r, e) : 0, r, e);
+      }
+      largest = std::max(largest, prefix.max_abs_score());
+    }
+    NoteLargest(largest);
+    return true;
   }
 
   // Heads of V with an Inf or NaN, which 0·v would carry to queries that do not
@@ -124,16 +241,15 @@ class Runner {
   };
 
   void Task(std::int64_t head, std::int64_t block_index) {
-    static thread_local Scratch scratch;
+    Scratch& scratch = ThreadScratch();
     Block block;
     Place(head, block_index, block);
+    block.scores.keys = VisibleKeys(problem_, block.query0 + block.rows - 1);
     PrepareScores(block, scratch);
     if (spread_.deviation != nullptr) PrepareSpread(block, scratch);
     const std::int64_t dim = problem_.dim, rows = block.rows;
     const ScoreBlock& scores = block.scores;
-    const StridedSource k(input_, inputs_[1].data, block.kv_origin, dim, 1);
-    const StridedSource q(input_, inputs_[0].data, block.origin, dim, 1);
-    PackedProduct(k, q, dim, {0, scores.keys, 0, rows}, scores.score, scores.absolute, scores.ld);
+    MakeScores(block, scratch);
     AttentionWeights(bound_, scores);
 
     double* const r = value_ + block.origin;
@@ -156,7 +272,7 @@ class Runner {
 
   void Place(std::int64_t head, std::int64_t block_index, Block& block) const {
     block.query0 = block_index * queries_;
-    block.rows = std::min(queries_, problem_.seq - block.query0);
+    block.rows = std::min(queries_, PeriodOf(head) - block.query0);
     block.kv = head / problem_.heads * problem_.KvHeads() +
                head % problem_.heads / (problem_.heads / problem_.KvHeads());
     block.origin = (head * problem_.seq + block.query0) * problem_.dim;
@@ -165,7 +281,6 @@ class Runner {
 
   void PrepareScores(Block& block, Scratch& scratch) const {
     ScoreBlock& scores = block.scores;
-    scores.keys = VisibleKeys(problem_, block.query0 + block.rows - 1);
     // A multiple of the vectors and of DirectProduct's panels.
     scores.ld = std::min(kMostBlockQueries, (block.rows + 23) / 24 * 24);
     const std::size_t size = static_cast<std::size_t>(scores.keys * scores.ld);
@@ -185,6 +300,44 @@ class Runner {
     if (problem_.masked()) {
       scores.mask = LoadMask(block.query0, block.rows, scores, scratch);
     }
+  }
+
+  void MakeScores(const Block& block, Scratch& scratch) const {
+    if (ScoreUnits(block, scratch)) return;
+    const std::int64_t dim = problem_.dim;
+    const ScoreBlock& scores = block.scores;
+    const StridedSource k(input_, inputs_[1].data, block.kv_origin, dim, 1);
+    const StridedSource q(input_, inputs_[0].data, block.origin, dim, 1);
+    PackedProduct(k, q, dim, {0, scores.keys, 0, block.rows}, scores.score, scores.absolute,
+                  scores.ld);
+  }
+
+  // The scores of a block whose queries have at most one element that is not 0, as those of most
+  // probes. They are single products. False if there is another query, or a key that is not finite,
+  // whose product with 0 is NaN.
+  bool ScoreUnits(const Block& block, Scratch& scratch) const {
+    const std::int64_t dim = problem_.dim;
+    scratch.line.resize(static_cast<std::size_t>(dim));
+    double* const line = scratch.line.data();
+    double values[kMostBlockQueries] = {};
+    std::int64_t places[kMostBlockQueries] = {};
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      LoadDoubles(input_, inputs_[0].data, block.origin + i * dim, dim, line);
+      for (std::int64_t at = 0; at < dim; ++at) {
+        if (line[at] == 0) continue;
+        if (values[i] != 0) return false;
+        values[i] = line[at];
+        places[i] = at;
+      }
+    }
+    const ScoreBlock& scores = block.scores;
+    for (std::int64_t key = 0; key < scores.keys; ++key) {
+      LoadDoubles(input_, inputs_[1].data, block.kv_origin + key * dim, dim, line);
+      if (!(PowersOf(scratch.line).zeros == 0)) return false;
+      ScoresOfUnits(line, values, places, scores.ld, scores.score + key * scores.ld,
+                    scores.absolute + key * scores.ld);
+    }
+    return true;
   }
 
   void PrepareSpread(Block& block, Scratch& scratch) const {
@@ -295,22 +448,30 @@ class Runner {
 
   // From the two sums to r and E, in place.
   void Finish(const ScoreBlock& block, std::int64_t rows, double* r, double* e) {
-    const double empty =
-        problem_.masked_rows == "zero" ? 0.0 : std::numeric_limits<double>::quiet_NaN();
     double largest = 0.0;
     for (std::int64_t i = 0; i < rows; ++i) {
       largest = std::max(largest, block.max_abs_score[i]);
-      for (std::int64_t c = i * problem_.dim; c < (i + 1) * problem_.dim; ++c) {
-        if (block.visible[i] == 0.0) r[c] = empty;
-        const bool judged = block.visible[i] != 0.0 && std::isfinite(r[c]);
-        const double error =
-            bound_.times * (e[c] + std::abs(r[c]) * block.row_error[i] + bound_.flush);
-        e[c] = judged ? std::abs(bound_.value_scale) * error : 0.0;
-        r[c] *= bound_.value_scale;
-      }
+      FinishRow(block.visible[i] != 0.0, block.row_error[i], r + i * problem_.dim,
+                e + i * problem_.dim);
     }
+    NoteLargest(largest);
+  }
+
+  void FinishRow(bool visible, double row_error, double* r, double* e) const {
+    const double empty =
+        problem_.masked_rows == "zero" ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+    for (std::int64_t c = 0; c < problem_.dim; ++c) {
+      if (!visible) r[c] = empty;
+      const bool judged = visible && std::isfinite(r[c]);
+      const double error = bound_.times * (e[c] + std::abs(r[c]) * row_error + bound_.flush);
+      e[c] = judged ? std::abs(bound_.value_scale) * error : 0.0;
+      r[c] *= bound_.value_scale;
+    }
+  }
+
+  void NoteLargest(double abs_score) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    max_abs_score_ = std::max(max_abs_score_, largest);
+    max_abs_score_ = std::max(max_abs_score_, abs_score);
   }
 
   const AttentionProblem& problem_;
@@ -324,6 +485,7 @@ class Runner {
   std::int64_t queries_ = 0;  // of a task
   std::int64_t blocks_ = 0;   // of a head
   std::vector<char> non_finite_;
+  std::vector<std::int64_t> periods_;  // of the queries of each head
   std::mutex mutex_;
   double max_abs_score_ = 0.0;
 };

@@ -51,6 +51,19 @@ struct ScoreBlock {
 // From scores to P and W.
 void AttentionWeights(const AttentionBound& bound, const ScoreBlock& block);
 
+// Scores of a key with queries of which at most one element is not 0: score[i] =
+// values[i]·key[places[i]], and its magnitude. n is a multiple of 8.
+void ScoresOfUnits(const double* key, const double* values, const std::int64_t* places,
+                   std::int64_t n, double* score, double* absolute);
+
+// A key that is added to the four sums of AttentionPrefix. What is there is multiplied by `keep`;
+// before, `shift` times the second sum is added to the third.
+struct PrefixStep {
+  double keep = 1, shift = 0;
+  double weight = 0, error = 0;  // p and p·t
+};
+void AddToPrefix(const PrefixStep& step, const double* values, std::int64_t dim, double* sums);
+
 // What a line of K or V adds up to; `zeros` is Σ x·0: NaN if there is an Inf or NaN.
 struct LinePowers {
   double zeros = 0, squares = 0, fourth = 0;

@@ -252,6 +252,97 @@ TEST(AttentionReference, FastIsPlainOnAwkwardProblems) {
   ExpectFastIsPlain(MakeCase(p, DType::kF32));
 }
 
+// The same number for an index each time it is asked.
+double Wave(int operand, std::int64_t i) {
+  return 1.5 * std::sin(static_cast<double>(i * 37 % 1009 + operand));
+}
+
+// Queries that begin again, as those of probes do, are computed once.
+TEST(AttentionReference, RepeatedQueriesHaveTheirOwnResults) {
+  AttentionProblem p = Small();
+  p.kv_seq = 33;
+  const Case c = MakeCase(p, DType::kF32);
+  for (const std::int64_t period : {1, 4, 7, 20}) {
+    // In one head the period ends early: a query differs.
+    const auto repeated = [&](int operand, std::int64_t i) {
+      if (operand != 0) return Wave(operand, i);
+      const std::int64_t head = i / (p.seq * p.dim), query = i / p.dim % p.seq;
+      if (head == 2 && i == ((head + 1) * p.seq - 1) * p.dim) return 2.5;
+      return Wave(0, (head * p.seq + query % period) * p.dim + i % p.dim);
+    };
+    ExpectFastIsPlain(c, repeated);
+    AttentionProblem causal = p;
+    causal.causal = true;
+    ExpectFastIsPlain(MakeCase(causal, DType::kF32), repeated);
+    AttentionProblem masked = p;
+    masked.mask_density = 0.5;
+    ExpectFastIsPlain(MakeCase(masked, DType::kF32), [&](int operand, std::int64_t i) {
+      return operand == 3 ? static_cast<double>(i % 3 != 0) : repeated(operand, i);
+    });
+  }
+}
+
+// Causal ones are computed once for each key. The second has keys that all queries see, the third
+// queries that see none.
+TEST(AttentionReference, RepeatedCausalQueriesHaveTheirOwnResults) {
+  const double inf = std::numeric_limits<double>::infinity();
+  AttentionProblem p = Small();
+  p.seq = 130;
+  p.causal = true;
+  for (const std::int64_t keys : {130, 150, 90}) {
+    p.kv_seq = keys;
+    for (const DType dtype : {DType::kF32, DType::kF64}) {
+      const Case c = MakeCase(p, dtype);
+      for (const std::int64_t period : {1, 7, 16}) {
+        const auto repeated = [&](int operand, std::int64_t i) {
+          if (operand != 0) return Wave(operand, i);
+          const std::int64_t row = i / p.dim;
+          return Wave(0, (row - row % p.seq + row % p.seq % period) * p.dim + i % p.dim);
+        };
+        ExpectFastIsPlain(c, repeated);
+        // Scores of hundreds, so that weights become 0, and the largest comes late.
+        ExpectFastIsPlain(c, [&](int operand, std::int64_t i) {
+          const auto key = static_cast<double>(i / p.dim % keys);
+          return operand == 1 ? key * repeated(operand, i) : repeated(operand, i);
+        });
+        for (const int operand : {1, 2}) {
+          ExpectFastIsPlain(c, [&](int o, std::int64_t i) {
+            return o == operand && i == 40 * p.dim + 3 ? inf : repeated(o, i);
+          });
+        }
+      }
+    }
+  }
+}
+
+// Scores that are single products, beside queries of 0, of two elements, and keys that 0 times is
+// NaN.
+TEST(AttentionReference, QueriesOfOneElementHaveTheirOwnResults) {
+  const double inf = std::numeric_limits<double>::infinity();
+  AttentionProblem p;
+  p.heads = 1;
+  p.seq = 230;
+  p.dim = 33;
+  for (const bool causal : {false, true}) {
+    p.causal = causal;
+    const Case c = MakeCase(p, DType::kF32);
+    const auto units = [&](int operand, std::int64_t i) {
+      const std::int64_t query = i / p.dim, at = i % p.dim;
+      if (operand != 0) return Wave(operand, i);
+      return query % 11 != 0 && at == query * 7 % p.dim ? Wave(0, i) : 0.0;
+    };
+    ExpectFastIsPlain(c, units);
+    ExpectFastIsPlain(c, [&](int operand, std::int64_t i) {
+      return operand == 0 && i == 100 * p.dim + 3 ? 1.0 : units(operand, i);
+    });
+    for (const double odd : {inf, std::nan("")}) {
+      ExpectFastIsPlain(c, [&](int operand, std::int64_t i) {
+        return operand == 1 && i == 50 * p.dim + 3 ? odd : units(operand, i);
+      });
+    }
+  }
+}
+
 TEST(AttentionReference, QueriesWithoutAKeyFollowThePolicy) {
   AttentionProblem p = Small();
   p.causal = true;
