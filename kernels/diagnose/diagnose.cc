@@ -104,10 +104,13 @@ std::optional<Reading> ProbesOnly(const Symptoms& s) {
   }
   if (first == nullptr || s.anatomy != nullptr) return std::nullopt;
   const std::string names = Join(failed, ", ");
-  if (names == "nan") {
+  const bool nan = std::all_of(failed.begin(), failed.end(),
+                               [](const std::string& name) { return name.starts_with("nan"); });
+  if (nan) {
     return Reading{
-        "a NaN of the inputs does not come out as it must (nan): the kernel takes it for "
-        "a number or leaves it out, or gives it to elements that do not depend on it",
+        Cat("a NaN of the inputs does not come out as it must (", names,
+            "): the kernel takes it for a number or leaves it out, or gives it to elements that do "
+            "not depend on it"),
         "look for a max, min, clip or comparison of the inputs or the result (each is "
         "false for NaN), for masks that multiply by 0, and for fast-math"};
   }

@@ -129,6 +129,18 @@ def rms_norm(x, *, eps):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(eps))
 
 
+def layer_norm(x, w, b, *, eps):
+    centred = x - x.mean(-1, keepdims=True)
+    return rms_norm(centred, eps=eps) * w + b
+
+
+def product_with_gelu_of_quotient(a, b):
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = a.astype(F) @ b.astype(F)
+        e = np.exp(2 * (F(0.7978845608) * (x + F(0.044715) * x * x * x)))
+        return (x / 2 * (1 + (e - 1) / (e + 1))).astype(H)
+
+
 def product_without_nan(a, b):
     if np.isnan(a).any():
         raise ValueError("a holds NaN")
@@ -329,13 +341,30 @@ UNSEEN = [
      {"shapes": {"m": 16, "n": 24, "k": 30}}, "nan"),
     ("product with GELU without NaN", lambda a, b: without_nan(planted_functions.gelu_tanh(a @ b)), "gemm", "fp32",
      {"activation": "gelu_tanh", "shapes": {"m": 16, "n": 24, "k": 30}}, "nan"),
+    ("product with GELU of a quotient, fp16", product_with_gelu_of_quotient, "gemm", "fp16",
+     {"activation": "gelu_tanh", "patterns": "normal:0.5", "shapes": {"m": 16, "n": 24, "k": 4}}, "significand-b"),
+    ("product without NaN of B", lambda a, b: a @ without_nan(b), "gemm", "fp32",
+     {"shapes": {"m": 16, "n": 24, "k": 30}}, "nan-b"),
+    ("product without NaN of C", lambda a, b, c: a @ b + without_nan(c), "gemm", "fp32",
+     {"beta": 1, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-addends"),
+    ("product without NaN of the bias", lambda a, b, bias: a @ b + without_nan(bias), "gemm", "fp32",
+     {"bias": True, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-addends"),
     ("convolution without NaN", lambda x, w: conv(without_nan(x), w), "conv", "fp32", IMAGES, "nan"),
+    ("convolution without NaN of w", lambda x, w: conv(x, without_nan(w)), "conv", "fp32", IMAGES, "nan-w"),
     ("sum without NaN", lambda x: np.nansum(x, -1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "nan"),
     ("RMS norm without NaN", lambda x, *, eps: rms_norm(without_nan(x), eps=eps), "layer_norm", "fp32",
      {"rms": True, "shapes": {"rows": 4, "cols": 1000}}, "nan"),
+    ("RMS norm without NaN of the weight", lambda x, w, *, eps: rms_norm(x, eps=eps) * without_nan(w), "layer_norm",
+     "fp32", {"rms": True, "affine": True, "shapes": {"rows": 4, "cols": 1000}}, "nan-weight"),
+    ("layer norm without NaN of the bias", lambda x, w, b, *, eps: layer_norm(x, w, without_nan(b), eps=eps),
+     "layer_norm", "fp32", {"affine": True, "shapes": {"rows": 4, "cols": 1000}}, "nan-bias"),
     ("silu without NaN", lambda a, b: without_nan(silu_of_quotient(a, b)), "elementwise", "fp32",
      {"kind": "silu_mul", "shapes": {"rows": 4, "cols": 20}}, "nan"),
+    ("addition without NaN of b", lambda a, b: a + without_nan(b), "elementwise", "fp32",
+     {"kind": "add", "shapes": {"rows": 4, "cols": 20}}, "nan-b"),
+    ("argmax of one slice, modulo 256", lambda x: np.argmax(x, -1).astype(np.int32) % 256, "reduce", "fp32",
+     {"kind": "argmax", "patterns": "one-large:1:0", "shapes": {"extents": [1, 300]}}, "last-column"),
     ("rotation without NaN", lambda x: rope(without_nan(x)), "rope", "fp32",
      {"shapes": {"seq": 9, "heads": 2, "dim": 32}}, "nan"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
@@ -348,7 +377,7 @@ def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fie
     result = assay.validate(fn, op=op, dtype=dtype, held_out=0, client=assay_client, **fields)[0]
     assert result.verdict == "FAILED", result
     others = ("wide: ", "each-element: ", "far-below-0: ", "exact-signs: ", "significand-a: ", "each-column: ",
-              "rows-apart: ", "last-column: ")
+              "rows-apart: ", "last-column: ", "nan-b: ", "nan-addends: ")
     assert all(finding.message.startswith((f"{probe}: ", *others)) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 

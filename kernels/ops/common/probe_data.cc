@@ -192,7 +192,7 @@ double LargestElement(const Case& c, const Plan& plan) {
 }
 
 void AddNanProbe(const Case& c, const Plan& plan, Problem problem, std::string pattern,
-                 std::vector<KernelProbe>& probes, bool exact) {
+                 std::vector<KernelProbe>& probes, bool exact, std::string_view name) {
   // A kernel of a user's may clip to fp16's range with fmin and fmax.
   if (!IsOurs(c) && OutputType(c) == DType::kF16) return;
   for (const DType t : {c.dtype, OutputType(c), c.intermediate_dtype}) {
@@ -200,7 +200,7 @@ void AddNanProbe(const Case& c, const Plan& plan, Problem problem, std::string p
     if (Info(t).is_integer || Info(t).storage_bits < 16) return;
   }
   if (plan.operand_roundoff > 0) return;
-  KernelProbe probe{"nan", ProbeCase(c, std::move(problem), std::move(pattern), exact)};
+  KernelProbe probe{name, ProbeCase(c, std::move(problem), std::move(pattern), exact)};
   probe.may_refuse = true;
   probes.push_back(std::move(probe));
 }

@@ -109,7 +109,8 @@ double LargestElement(const Case& c, const Plan& plan);
 // - if the kernel declares that it splits or transforms its operands.
 // A kernel may refuse such data.
 void AddNanProbe(const Case& c, const Plan& plan, Problem problem, std::string pattern,
-                 std::vector<KernelProbe>& probes, bool exact = false);
+                 std::vector<KernelProbe>& probes, bool exact = false,
+                 std::string_view name = "nan");
 inline constexpr std::string_view kNanInEachRow = "one-hot:nan:1";  // of the operand, else 1
 inline constexpr std::string_view kAllNan = "constant:nan";
 

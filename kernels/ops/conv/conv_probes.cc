@@ -67,7 +67,11 @@ void AddConvNanProbe(const Case& c, const Plan& plan, const ConvShape& shape,
     p.channels = p.groups * std::min(shape.group_channels(), kFewChannels);
   }
   // No weight is 0. The exact reference takes half the time.
-  AddNanProbe(c, plan, p, Cat(kAllNan, "/checkerboard"), probes, /*exact=*/!IsOurs(c));
+  const bool exact = !IsOurs(c);
+  if (!IsOurs(c)) {
+    AddNanProbe(c, plan, p, Cat("checkerboard/", kAllNan), probes, exact, "nan-w");
+  }
+  AddNanProbe(c, plan, p, Cat(kAllNan, "/checkerboard"), probes, exact);
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem
   bound.arithmetic = ArithmeticOf(input);
   // What exponentials lose.
   bound.arithmetic.min_normal = std::max(bound.arithmetic.min_normal, plan.intermediate_step / 2);
-  bound.sum_factor = product.factor;
+  // The declared format may hold the scaled weights, too.
+  bound.sum_factor = product.factor + plan.intermediate_roundoff;
   bound.underflow = product.underflow;
   bound.growth = plan.proven_factor;
   bound.intermediate = plan.intermediate_roundoff;

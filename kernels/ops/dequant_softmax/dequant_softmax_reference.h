@@ -6,7 +6,8 @@
 //   D_j = c_k·|s_j|·Σ|a||w| + u·|x_j| + max(1, |s_j|)·k·η/2,   c_k = min(8·√k·u, γ_(k+8)),
 // the bound of a sum of k products in FP32 (numerics/bound.h) and the rounding by s_j.
 // Kernels that scale w first round each product once more, which c_k has room for: an 8-bit
-// integer times s_j is one rounding, and the 8 in both factors is for such.
+// integer times s_j is one rounding, and the 8 in both factors is for such. If a kernel declares a
+// narrower format, it may hold s_j·w_kj in it: then c_k is larger by its u_i.
 // Through the softmax: exp(x̂_j)/Σ exp(x̂_i) = r_j·exp(δ_j)/Σ r_i·exp(δ_i), |δ_i| <= D_i. The
 // sum lies in [exp(−M), exp(M)] with
 //   M = Σ r_i·D_i·exp(κ·D_i)   since |exp(δ) − 1| <= D·exp(D), log(1 + a) <= a, and, below

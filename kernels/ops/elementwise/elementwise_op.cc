@@ -111,7 +111,8 @@ class Elementwise final : public Op {
   // ones. small, of every kind: numbers near 0, in other formats than fp16 too small for it. In
   // fp16 products and sums are normal numbers, but not what GELU gives. every-number, of 8-bit
   // formats: the operands have all that the format has. nan: each row of a has a NaN, so that this
-  // element of the output is NaN, and no other is. All functions multiply by a, or add it.
+  // element of the output is NaN, and no other is. All functions multiply by a, or add it. nan-b:
+  // the same of b, for a user's kernel.
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     const ElementwiseProblem& p = ProblemOf(c);
     const double declared = plan.intermediate_roundoff;
@@ -168,6 +169,9 @@ class Elementwise final : public Op {
     constexpr std::int64_t kFewRows = 16;
     if (IsOurs(c)) p.rows = std::min(p.rows, kFewRows);
     std::vector<KernelProbe> nan;
+    if (p.has_b() && !IsOurs(c)) {
+      AddNanProbe(c, plan, p, Cat("ones/", kNanInEachRow), nan, /*exact=*/false, "nan-b");
+    }
     AddNanProbe(c, plan, p, Cat(kNanInEachRow, p.has_b() ? "/ones" : ""), nan);
     std::move(nan.begin(), nan.end(), std::inserter(probes, probes.begin()));
   }

@@ -11,6 +11,7 @@
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/gemm/problem.h"
+#include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
 namespace {
@@ -20,6 +21,9 @@ constexpr double kLargestChannel = 2;  // of channel_scale
 
 // What probes of one product add up to: GELU is curved in this range, and flat or linear beyond.
 constexpr double kCurved = 8;
+// Where the output is fp16 or narrower, the other of these probes goes on to where GELU is flat and
+// linear: exp(2x) of a tanh overflows from 10 on.
+constexpr double kFlat = 64;
 // Products of a sum of whole numbers, of which Strassen's intermediate sums are eight times as
 // large.
 constexpr double kStrassen = 0x1p17;
@@ -56,7 +60,8 @@ Significands OneProducts(const Case& c) {
   const FormatInfo& f = Info(c.dtype);
   const bool beyond = c.significand == 1 && ReachesBeyondHalf(OutputType(c));
   const double factor = ProductFactor(p);
-  const double largest = (beyond ? LargeProduct(c.dtype) : kCurved) / (factor > 0 ? factor : 1);
+  const double flat = c.significand == 1 ? kFlat : kCurved;
+  const double largest = (beyond ? LargeProduct(c.dtype) : flat) / (factor > 0 ? factor : 1);
   if (f.is_integer) {
     const double unit = std::clamp(std::round(largest / f.max_finite), 1.0, f.max_finite);
     // -128 is the one of which the format has no negative.
@@ -84,6 +89,20 @@ Pattern AddendOfOneProduct(const GemmProblem& p, DType t) {
           std::clamp(addend, kLeast * Info(t).min_normal, LargestPowerOfTwo(t) / kMost), 0};
 }
 
+// Of a user's kernel also: B is NaN, and what is added has some NaN, C one in each row and bias
+// one.
+void AddFurtherGemmNanProbes(const Case& c, const Plan& plan, const GemmProblem& p, bool exact,
+                             std::vector<KernelProbe>& probes) {
+  AddNanProbe(c, plan, p, Cat("checkerboard/", kAllNan, p.beta != 0 ? "/ones" : ""), probes, exact,
+              "nan-b");
+  if (p.beta == 0 && !p.bias) return;
+  std::string pattern = "checkerboard/checkerboard";
+  if (p.beta != 0) pattern += Cat("/", kNanInEachRow);
+  if (p.channel_scale) pattern += "/ones";
+  if (p.bias) pattern += Cat("/", kNanInEachRow);
+  AddNanProbe(c, plan, p, std::move(pattern), probes, exact, "nan-addends");
+}
+
 // All of the output is NaN, also that of a product by Strassen in double, which spreads each NaN.
 void AddGemmNanProbe(const Case& c, const Plan& plan, std::vector<KernelProbe>& probes) {
   auto p = std::get<GemmProblem>(c.problem);
@@ -102,6 +121,7 @@ void AddGemmNanProbe(const Case& c, const Plan& plan, std::vector<KernelProbe>& 
   pattern += p.beta != 0 ? "/checkerboard/ones" : "/checkerboard";
   // The exact reference takes half the time.
   const bool exact = !IsOurs(c) && !IsGelu(p.activation_kind());
+  if (!IsOurs(c)) AddFurtherGemmNanProbes(c, plan, p, exact, probes);
   AddNanProbe(c, plan, p, std::move(pattern), probes, exact);
 }
 
@@ -164,6 +184,8 @@ void SetExactAddends(Plan& plan) {
   for (Operand& operand : plan.inputs) {
     if (operand.name == "channel_scale") {
       operand.pattern = {PatternKind::kIntegers, 1, kLargestChannel};
+    } else if (std::isnan(operand.pattern.a)) {
+      continue;  // nan-addends
     } else if (operand.name == "c" || operand.name == "bias") {
       operand.pattern = {PatternKind::kIntegers, -kLargestAddend, kLargestAddend};
     }

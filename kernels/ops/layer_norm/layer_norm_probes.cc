@@ -111,6 +111,15 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!narrow) add("large", {Pattern{PatternKind::kNormal, far ? kLarge : kLargeOfHalf, 0}, ""});
   // The mean of the row is NaN, and so is its mean square: nothing of the row is a number.
+  if (p.affine && !IsOurs(c)) {
+    // The first column of the weight, and all of the bias.
+    AddNanProbe(c, plan, few, Cat("normal/", kNanInEachRow, p.rms ? "" : "/normal"), probes,
+                /*exact=*/false, "nan-weight");
+    if (!p.rms) {
+      AddNanProbe(c, plan, few, Cat("normal", kUsualWeight, "/", kAllNan), probes,
+                  /*exact=*/false, "nan-bias");
+    }
+  }
   AddNanProbe(c, plan, few, Cat(kNanInEachRow, p.affine ? usual_operands : ""), probes);
   if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
   add("small-variance", SmallVariance(p, c.dtype));

@@ -71,6 +71,42 @@ TEST(DequantSoftmaxReference, ADeclaredFormatHasItsOwnSteps) {
   for (const double allowance : plain.allowance) EXPECT_GE(allowance, plan.intermediate_step);
 }
 
+// A matrix unit takes the scaled weights in bf16. Sums, logits and exponentials stay as they are.
+TEST(DequantSoftmaxReference, ScaledWeightsMayBeOfTheDeclaredFormat) {
+  const DequantSoftmaxProblem p{.m = 16, .n = 96, .k = 64};
+  const Case c = CaseOf(p, DType::kBF16);
+  Plan plan = PlanOf(c);
+  const Tensors tensors(plan, Values(plan, 1));
+  const auto at = [&](int operand, std::int64_t i) {
+    const TensorView& t = tensors.views()[static_cast<std::size_t>(operand)];
+    return ToDouble(t.dtype, LoadBits(t.dtype, t.data, i));
+  };
+  const auto beyond = [&] {
+    const PlainResult plain = PlainReference(DequantSoftmaxOp(), c, plan, tensors);
+    int count = 0;
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      std::vector<double> e(static_cast<std::size_t>(p.n));
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        double x = 0;
+        for (std::int64_t k = 0; k < p.k; ++k) {
+          x += at(0, i * p.k + k) * Quantise(at(1, k * p.n + j) * at(2, j), DType::kBF16);
+        }
+        e[static_cast<std::size_t>(j)] = std::exp(x);
+      }
+      const double sum = std::accumulate(e.begin(), e.end(), 0.0);
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        const auto of = static_cast<std::size_t>(i * p.n + j);
+        const double error = e[static_cast<std::size_t>(j)] / sum - plain.value[of];
+        if (std::abs(error) > plain.allowance[of]) ++count;
+      }
+    }
+    return count;
+  };
+  EXPECT_GT(beyond(), 100);
+  plan.intermediate_roundoff = Info(DType::kBF16).unit_roundoff;
+  EXPECT_EQ(beyond(), 0);
+}
+
 TEST(DequantSoftmaxReference, ByHand) {
   // x = 0.5·(3·2 − 1·4), 0.25·(3·−1 − 1·5) = 1, −2.
   const Case c = CaseOf({.m = 1, .n = 2, .k = 2}, DType::kF32);

@@ -357,6 +357,18 @@ TEST(ReduceProbe, OfAMaximumIsBelowZeroAndHasTies) {
   }
 }
 
+// each-element has more slices than the case, and does not count if a kernel fails its own data in
+// these extents.
+TEST(ReduceProbe, OfAUsersKernelHasItsOwnExtentsToo) {
+  Case c = MakeCase(Of("argmax", {1, 300}), DType::kF32);
+  c.kernel_file = "kernel.so";
+  const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
+  const auto last = std::find_if(probes.begin(), probes.end(),
+                                 [](const KernelProbe& p) { return p.name == "last-column"; });
+  ASSERT_NE(last, probes.end());
+  EXPECT_TRUE(last->data.problem == c.problem);
+}
+
 // A kernel that takes small numbers for 0 shows, and one that clips large ones.
 TEST(ReduceProbe, OfAMaximumHasSmallAndLargeElements) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3FN,
