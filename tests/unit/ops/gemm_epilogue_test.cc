@@ -208,9 +208,10 @@ TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
         // A user's kernel may be made for the fields that exact cases change.
         c.kernel_file = "kernel.so";
         const std::vector<KernelProbe> probes = GemmOp().Probes(c, PlanOf(c));
-        ASSERT_EQ(probes.size(), 4u + nan);
+        const std::size_t further = 3 * nan;  // nan-b and nan-addends, too
+        ASSERT_EQ(probes.size(), 4u + further);
         for (int operand = 0; operand < 2; ++operand) {
-          const KernelProbe& probe = probes[2 + nan + static_cast<std::size_t>(operand)];
+          const KernelProbe& probe = probes[2 + further + static_cast<std::size_t>(operand)];
           EXPECT_EQ(probe.name, operand == 0 ? "significand-a" : "significand-b");
           SCOPED_TRACE(DefaultName(c) + " " + std::string(probe.name));
           EXPECT_TRUE(OnlyShapesDiffer(GemmOp(), c, probe.data));
@@ -246,6 +247,41 @@ TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
         }
       }
     }
+  }
+}
+
+// exp(2x) of a tanh overflows there, so that Inf/Inf shows. Data of a short sum do not go so far.
+TEST(GemmProbe, OfOneProductGoesOnToWhereGeluIsLinear) {
+  for (const DType t : {DType::kF16, DType::kE4M3FN, DType::kI8}) {
+    Case c = MakeCase(GemmProblem{.m = 30, .n = 40, .k = 4, .activation = "gelu_tanh"}, t);
+    c.out_dtype = DType::kF16;
+    const KernelProbe probe = GemmOp().Probes(c, PlanOf(c)).back();
+    ASSERT_EQ(probe.name, "significand-b");
+    const Plan plan = PlanOf(probe.data);
+    const Tensors tensors(plan, PatternValues(plan));
+    double largest = 0;
+    for (const double v : PlainReference(GemmOp(), probe.data, plan, tensors).value) {
+      largest = std::max(largest, std::abs(v));
+    }
+    EXPECT_GT(largest, 30) << Name(t);
+    EXPECT_LT(largest, 1000) << Name(t);
+  }
+}
+
+// A user's kernel must keep the NaN of what is added.
+TEST(GemmProbe, OfNanInAddendsHasNumbersElsewhere) {
+  Case c = MakeCase(GemmProblem{.m = 9, .n = 7, .k = 5, .beta = 1, .bias = true}, DType::kF32);
+  c.kernel_file = "kernel.so";
+  const std::vector<KernelProbe> probes = GemmOp().Probes(c, PlanOf(c));
+  const auto addends = std::find_if(probes.begin(), probes.end(),
+                                    [](const KernelProbe& p) { return p.name == "nan-addends"; });
+  ASSERT_NE(addends, probes.end());
+  const Plan plan = PlanOf(addends->data);
+  const Tensors tensors(plan, PatternValues(plan));
+  const PlainResult plain = PlainReference(GemmOp(), addends->data, plan, tensors);
+  for (std::size_t i = 0; i < plain.value.size(); ++i) {
+    const bool of_bias = i % 7 == 0, of_c = i % 7 == i / 7 % 7;
+    EXPECT_EQ(std::isnan(plain.value[i]), of_bias || of_c) << i;
   }
 }
 
