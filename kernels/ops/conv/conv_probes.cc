@@ -67,11 +67,7 @@ void AddConvNanProbe(const Case& c, const Plan& plan, const ConvShape& shape,
     p.channels = p.groups * std::min(shape.group_channels(), kFewChannels);
   }
   // No weight is 0. The exact reference takes half the time.
-  const bool exact = !IsOurs(c);
-  if (!IsOurs(c)) {
-    AddNanProbe(c, plan, p, Cat("checkerboard/", kAllNan), probes, exact, "nan-w");
-  }
-  AddNanProbe(c, plan, p, Cat(kAllNan, "/checkerboard"), probes, exact);
+  AddNanProbe(c, plan, p, Cat(kAllNan, "/checkerboard"), probes, /*exact=*/!IsOurs(c));
 }
 
 }  // namespace
