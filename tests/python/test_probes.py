@@ -346,9 +346,9 @@ UNSEEN = [
     ("product without NaN of B", lambda a, b: a @ without_nan(b), "gemm", "fp32",
      {"shapes": {"m": 16, "n": 24, "k": 30}}, "nan-b"),
     ("product without NaN of C", lambda a, b, c: a @ b + without_nan(c), "gemm", "fp32",
-     {"beta": 1, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-addends"),
+     {"beta": 1, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-c"),
     ("product without NaN of the bias", lambda a, b, bias: a @ b + without_nan(bias), "gemm", "fp32",
-     {"bias": True, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-addends"),
+     {"bias": True, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-bias"),
     ("convolution without NaN", lambda x, w: conv(without_nan(x), w), "conv", "fp32", IMAGES, "nan"),
     ("sum without NaN", lambda x: np.nansum(x, -1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "nan"),
@@ -376,7 +376,8 @@ def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fie
     result = assay.validate(fn, op=op, dtype=dtype, held_out=0, client=assay_client, **fields)[0]
     assert result.verdict == "FAILED", result
     others = ("wide: ", "each-element: ", "far-below-0: ", "exact-signs: ", "significand-a: ", "each-column: ",
-              "rows-apart: ", "last-column: ", "nan-b: ", "nan-addends: ")
+              "rows-apart: ", "last-column: ", "nan-b: ", "nan-c: ",
+              "nan-bias: ")
     assert all(finding.message.startswith((f"{probe}: ", *others)) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 
@@ -409,6 +410,7 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
     right("gemm", lambda a, b, bias: planted_functions.gelu_tanh(F(0.3) * (a @ b) + bias), alpha=0.3, bias=True,
           activation="gelu_tanh", shapes={"m": 16, "n": 24, "k": 300})
+    right("gemm", lambda a, b, bias: (F(0.3) * a) @ b + bias, alpha=0.3, bias=True, shapes={"m": 16, "n": 24, "k": 30})
     right("gemm", lambda a, b, c: (a.astype(F) @ b.astype(F) + F(1e-6) * c.astype(F)).astype(H), "fp16", beta=1e-6,
           shapes={"m": 16, "n": 24, "k": 300})
     right("conv", conv, **IMAGES)

@@ -17,7 +17,6 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/ops/attention/attention_prefix_cpu.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_weights_cpu.h"
 #include "kernels/ops/common/load.h"
@@ -59,7 +58,6 @@ class Runner {
 
   double Run() {
     const std::int64_t heads = problem_.batch * problem_.heads;
-    if (problem_.causal) WalkRepeated();
     ParallelForDynamic(heads * blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         // Late blocks of a causal head see most keys: they go first.
@@ -67,7 +65,6 @@ class Runner {
         if (block * queries_ < PeriodOf(head)) Task(head, block);
       }
     });
-    if (problem_.causal) return max_abs_score_;
     ParallelFor(heads, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t head = begin; head < end; ++head) Repeat(head);
     });
@@ -76,7 +73,7 @@ class Runner {
 
  private:
   struct Scratch {
-    std::vector<double> score, absolute, mask, line, values;
+    std::vector<double> score, absolute, mask, line;
     std::vector<double> key_weights, shift, directed;
   };
 
@@ -111,13 +108,13 @@ class Runner {
   }
 
   // After how many queries a head's queries begin again; probes have few queries that differ. Equal
-  // queries that see all keys have equal results, so that one period of them is computed. If they
-  // are causal, each sees the keys of the one before it, and some more.
+  // queries that see all keys have equal results, so that one period of them is computed. Main
+  // cases have deviations, and are computed whole.
   void FindPeriods() {
     const std::int64_t heads = problem_.batch * problem_.heads, seq = problem_.seq;
     periods_.assign(static_cast<std::size_t>(heads), seq);
     const std::int64_t bits = problem_.dim * Info(input_).storage_bits;
-    if (problem_.masked() || spread_.deviation != nullptr || bits % 8 != 0) {
+    if (problem_.causal || problem_.masked() || spread_.deviation != nullptr || bits % 8 != 0) {
       return;
     }
     const auto row = static_cast<std::size_t>(bits / 8);
@@ -143,66 +140,6 @@ class Runner {
       value_[i] = value_[i - once];
       allowance_[i] = allowance_[i - once];
     }
-  }
-
-  // Makes the results of all causal heads of which Walk can: their period becomes 0. That of the
-  // others becomes all their queries.
-  void WalkRepeated() {
-    constexpr std::int64_t kLeastRepeats = 8;  // Walk has one query in a vector's place
-    const std::int64_t heads = problem_.batch * problem_.heads, seq = problem_.seq;
-    std::vector<char> good(static_cast<std::size_t>(heads * blocks_), 1);
-    const auto begins = [&](std::int64_t head, std::int64_t block) {
-      return kLeastRepeats * PeriodOf(head) <= seq && block * queries_ < PeriodOf(head);
-    };
-    ParallelForDynamic(heads * blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        const std::int64_t head = t % heads, block = t / heads;
-        if (begins(head, block)) good[static_cast<std::size_t>(t)] = Walk(head, block);
-      }
-    });
-    for (std::int64_t head = 0; head < heads; ++head) {
-      bool walked = begins(head, 0);
-      for (std::int64_t t = head; t < heads * blocks_; t += heads) {
-        walked = walked && good[static_cast<std::size_t>(t)] != 0;
-      }
-      periods_[static_cast<std::size_t>(head)] = walked ? 0 : seq;
-    }
-  }
-
-  // The results of a block of queries, and of all those that repeat them, which see ever more keys.
-  // False if a score or a value is not finite; nothing that is written then holds.
-  bool Walk(std::int64_t head, std::int64_t block_index) {
-    Scratch& scratch = ThreadScratch();
-    Block block;
-    Place(head, block_index, block);
-    if (non_finite_[static_cast<std::size_t>(block.kv)] != 0) return false;
-    const ScoreBlock& scores = block.scores;
-    block.scores.keys = VisibleKeys(problem_, problem_.seq - 1);
-    PrepareScores(block, scratch);
-    MakeScores(block, scratch);
-    const std::int64_t dim = problem_.dim;
-    scratch.values.resize(static_cast<std::size_t>(scores.keys * dim));
-    LoadDoubles(input_, inputs_[2].data, block.kv_origin, scores.keys * dim, scratch.values.data());
-    double largest = 0;
-    for (std::int64_t i = 0; i < block.rows; ++i) {
-      AttentionPrefix prefix(bound_, dim);
-      std::int64_t key = 0;
-      for (std::int64_t query = block.query0 + i; query < problem_.seq; query += PeriodOf(head)) {
-        for (; key < VisibleKeys(problem_, query); ++key) {
-          const std::int64_t at = key * scores.ld + i;
-          if (!prefix.Add(scores.score[at], scores.absolute[at],
-                          scratch.values.data() + key * dim)) {
-            return false;
-          }
-        }
-        double* const r = value_ + (head * problem_.seq + query) * dim;
-        double* const e = allowance_ + (head * problem_.seq + query) * dim;
-        FinishRow(key > 0, key > 0 ? prefix.Result(r, e) : 0, r, e);
-      }
-      largest = std::max(largest, prefix.max_abs_score());
-    }
-    NoteLargest(largest);
-    return true;
   }
 
   // Heads of V with an Inf or NaN, which 0·v would carry to queries that do not

@@ -201,26 +201,6 @@ void UnitScores(const double* HWY_RESTRICT key, const double* HWY_RESTRICT value
   }
 }
 
-void AddPrefix(const PrefixStep& step, const double* HWY_RESTRICT values, std::int64_t dim,
-               double* HWY_RESTRICT sums) {
-  const auto add = [&](auto d, std::int64_t c) HWY_ATTR {
-    double* const at = sums + c;
-    const auto keep = hn::Set(d, step.keep);
-    const auto v = hn::LoadU(d, values + c), size = hn::Abs(v);
-    const auto magnitude = hn::LoadU(d, at + dim);
-    const auto error = hn::MulAdd(hn::Set(d, step.shift), magnitude, hn::LoadU(d, at + 2 * dim));
-    hn::StoreU(hn::MulAdd(keep, hn::LoadU(d, at), hn::Mul(hn::Set(d, step.weight), v)), d, at);
-    hn::StoreU(hn::MulAdd(keep, magnitude, hn::Mul(hn::Set(d, step.weight), size)), d, at + dim);
-    hn::StoreU(hn::MulAdd(keep, error, hn::Mul(hn::Set(d, step.error), size)), d, at + 2 * dim);
-    hn::StoreU(hn::Add(hn::LoadU(d, at + 3 * dim), size), d, at + 3 * dim);
-  };
-  const hn::ScalableTag<double> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t c = 0;
-  for (; c + lanes <= dim; c += lanes) add(d, c);
-  for (; c < dim; ++c) add(hn::CappedTag<double, 1>(), c);
-}
-
 void SumPowers(const double* HWY_RESTRICT x, std::int64_t n, LinePowers* out) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -293,7 +273,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace assay::inline kernels {
 
-HWY_EXPORT(AddPrefix);
 HWY_EXPORT(AddSquares);
 HWY_EXPORT(Deviate);
 HWY_EXPORT(SumPowers);
@@ -307,10 +286,6 @@ void AttentionWeights(const AttentionBound& bound, const ScoreBlock& block) {
 void ScoresOfUnits(const double* key, const double* values, const std::int64_t* places,
                    std::int64_t n, double* score, double* absolute) {
   HWY_DYNAMIC_DISPATCH(UnitScores)(key, values, places, n, score, absolute);
-}
-
-void AddToPrefix(const PrefixStep& step, const double* values, std::int64_t dim, double* sums) {
-  HWY_DYNAMIC_DISPATCH(AddPrefix)(step, values, dim, sums);
 }
 
 LinePowers PowersOf(const std::vector<double>& line) {

@@ -56,14 +56,6 @@ void AttentionWeights(const AttentionBound& bound, const ScoreBlock& block);
 void ScoresOfUnits(const double* key, const double* values, const std::int64_t* places,
                    std::int64_t n, double* score, double* absolute);
 
-// A key that is added to the four sums of AttentionPrefix. What is there is multiplied by `keep`;
-// before, `shift` times the second sum is added to the third.
-struct PrefixStep {
-  double keep = 1, shift = 0;
-  double weight = 0, error = 0;  // p and p·t
-};
-void AddToPrefix(const PrefixStep& step, const double* values, std::int64_t dim, double* sums);
-
 // What a line of K or V adds up to; `zeros` is Σ x·0: NaN if there is an Inf or NaN.
 struct LinePowers {
   double zeros = 0, squares = 0, fourth = 0;

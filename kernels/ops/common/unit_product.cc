@@ -1,6 +1,8 @@
 #include "kernels/ops/common/unit_product.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <vector>
 
 #include "kernels/ops/common/load.h"
@@ -42,13 +44,29 @@ bool FindUnits(const StridedMatrix& matrix, std::int64_t rows, std::int64_t k, U
   return single;
 }
 
+bool AllFinite(const StridedMatrix& matrix, std::int64_t rows, std::int64_t k) {
+  std::atomic<bool> finite = true;
+  const bool along = matrix.k_stride == 1;  // else rows lie behind one another
+  ParallelFor(along ? rows : k, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> line(static_cast<std::size_t>(along ? k : rows));
+    for (std::int64_t i = begin; i < end && finite; ++i) {
+      LoadDoubles(matrix.dtype, matrix.base,
+                  matrix.origin + i * (along ? matrix.row_stride : matrix.k_stride),
+                  static_cast<std::int64_t>(line.size()), line.data());
+      const auto is_finite = [](double x) { return std::isfinite(x); };
+      if (!std::all_of(line.begin(), line.end(), is_finite)) finite = false;
+    }
+  });
+  return finite;
+}
+
 }  // namespace
 
 bool UnitProduct(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
                  std::int64_t k, double* value) {
   Units units;
   // A sum that begins with 0 is never -0.
-  if (b.row_stride == 1 && FindUnits(a, m, k, units)) {
+  if (b.row_stride == 1 && FindUnits(a, m, k, units) && AllFinite(b, n, k)) {
     ParallelFor(m, kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto row = static_cast<std::size_t>(i);
@@ -60,7 +78,7 @@ bool UnitProduct(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b,
     });
     return true;
   }
-  if (a.k_stride != 1 || !FindUnits(b, n, k, units)) return false;
+  if (a.k_stride != 1 || !FindUnits(b, n, k, units) || !AllFinite(a, m, k)) return false;
   ParallelFor(m, kGrain, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> line(static_cast<std::size_t>(k));
     for (std::int64_t i = begin; i < end; ++i) {

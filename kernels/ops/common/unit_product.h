@@ -10,9 +10,9 @@
 
 namespace assay::inline kernels {
 
-// value[i·n + j] = Σ_k a(i, k)·b(j, k), on all cores, in FP64; all elements of A and B must be
-// finite. Returns false if neither matrix is such a one, or if the other one's elements do not lie
-// behind one another as they are needed. Then value may hold anything.
+// value[i·n + j] = Σ_k a(i, k)·b(j, k), on all cores, in FP64. Returns false if neither matrix is
+// such a one, if the other one has an Inf or NaN (0 times these is not 0), or if the other one's
+// elements do not lie behind one another as they are needed. Then value may hold anything.
 bool UnitProduct(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
                  std::int64_t k, double* value);
 

@@ -89,18 +89,20 @@ Pattern AddendOfOneProduct(const GemmProblem& p, DType t) {
           std::clamp(addend, kLeast * Info(t).min_normal, LargestPowerOfTwo(t) / kMost), 0};
 }
 
-// Of a user's kernel also: B is NaN, and what is added has some NaN, C one in each row and bias
-// one.
+// Of a user's kernel also: B, C and the bias are NaN in turn. All of the output is, whatever the
+// order of the sums, and if C and the bias are taken for a part of the product.
 void AddFurtherGemmNanProbes(const Case& c, const Plan& plan, const GemmProblem& p, bool exact,
                              std::vector<KernelProbe>& probes) {
-  AddNanProbe(c, plan, p, Cat("checkerboard/", kAllNan, p.beta != 0 ? "/ones" : ""), probes, exact,
-              "nan-b");
-  if (p.beta == 0 && !p.bias) return;
+  const std::string operands = Cat("checkerboard/", kAllNan, p.beta != 0 ? "/ones" : "");
+  AddNanProbe(c, plan, p, operands, probes, exact, "nan-b");
   std::string pattern = "checkerboard/checkerboard";
-  if (p.beta != 0) pattern += Cat("/", kNanInEachRow);
+  if (p.beta != 0) {
+    AddNanProbe(c, plan, p, Cat(pattern, "/", kAllNan), probes, exact, "nan-c");
+    pattern += "/ones";
+  }
+  if (!p.bias) return;
   if (p.channel_scale) pattern += "/ones";
-  if (p.bias) pattern += Cat("/", kNanInEachRow);
-  AddNanProbe(c, plan, p, std::move(pattern), probes, exact, "nan-addends");
+  AddNanProbe(c, plan, p, Cat(pattern, "/", kAllNan), probes, exact, "nan-bias");
 }
 
 // All of the output is NaN, also that of a product by Strassen in double, which spreads each NaN.
@@ -185,7 +187,7 @@ void SetExactAddends(Plan& plan) {
     if (operand.name == "channel_scale") {
       operand.pattern = {PatternKind::kIntegers, 1, kLargestChannel};
     } else if (std::isnan(operand.pattern.a)) {
-      continue;  // nan-addends
+      continue;  // nan-c, nan-bias
     } else if (operand.name == "c" || operand.name == "bias") {
       operand.pattern = {PatternKind::kIntegers, -kLargestAddend, kLargestAddend};
     }

@@ -282,39 +282,6 @@ TEST(AttentionReference, RepeatedQueriesHaveTheirOwnResults) {
   }
 }
 
-// Causal ones are computed once for each key. The second has keys that all queries see, the third
-// queries that see none.
-TEST(AttentionReference, RepeatedCausalQueriesHaveTheirOwnResults) {
-  const double inf = std::numeric_limits<double>::infinity();
-  AttentionProblem p = Small();
-  p.seq = 130;
-  p.causal = true;
-  for (const std::int64_t keys : {130, 150, 90}) {
-    p.kv_seq = keys;
-    for (const DType dtype : {DType::kF32, DType::kF64}) {
-      const Case c = MakeCase(p, dtype);
-      for (const std::int64_t period : {1, 7, 16}) {
-        const auto repeated = [&](int operand, std::int64_t i) {
-          if (operand != 0) return Wave(operand, i);
-          const std::int64_t row = i / p.dim;
-          return Wave(0, (row - row % p.seq + row % p.seq % period) * p.dim + i % p.dim);
-        };
-        ExpectFastIsPlain(c, repeated);
-        // Scores of hundreds, so that weights become 0, and the largest comes late.
-        ExpectFastIsPlain(c, [&](int operand, std::int64_t i) {
-          const auto key = static_cast<double>(i / p.dim % keys);
-          return operand == 1 ? key * repeated(operand, i) : repeated(operand, i);
-        });
-        for (const int operand : {1, 2}) {
-          ExpectFastIsPlain(c, [&](int o, std::int64_t i) {
-            return o == operand && i == 40 * p.dim + 3 ? inf : repeated(o, i);
-          });
-        }
-      }
-    }
-  }
-}
-
 // Scores that are single products, beside queries of 0, of two elements, and keys that 0 times is
 // NaN.
 TEST(AttentionReference, QueriesOfOneElementHaveTheirOwnResults) {

@@ -86,6 +86,16 @@ TEST(UnitProduct, LeavesOtherMatricesAlone) {
   }
 }
 
+// 0 times these is not 0.
+TEST(UnitProduct, LeavesInfinitiesAndNanAlone) {
+  for (const float odd : {INFINITY, NAN}) {
+    Stored a = Dense(kM, true), b = Dense(kN, false);
+    a.at(kM - 1, 4) = b.at(kN - 1, 4) = odd;
+    EXPECT_FALSE(Makes(Units(kM, true), b));
+    EXPECT_FALSE(Makes(a, Units(kN, true)));
+  }
+}
+
 // Elements that are needed together lie apart.
 TEST(UnitProduct, IsLeftOutWhereItWouldBeSlow) {
   EXPECT_FALSE(Makes(Units(kM, true), Dense(kN, true)));

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -154,12 +155,15 @@ TEST_F(EarlyJobs, AnIdleDeviceBeginsASmallJobWhileItIsWritten) {
   EXPECT_EQ(manager_->QueueDepth("cpu:0"), 0);
 }
 
-// So that the commit of the first result has only the result to write.
-TEST_F(EarlyJobs, ItsBeginningIsWrittenWithIt) {
+// So that the commit of the first result has only the result to write. Mostly it is in the job's
+// own commit, and if the store's thread is awake, in the next.
+TEST_F(EarlyJobs, ItsBeginningDoesNotWaitForItsResult) {
   const std::string name = Create(Copies(1));
-  const auto events = store_->Events(name, 0, 10);
-  ASSERT_TRUE(events.ok()) << events.status();
-  ASSERT_EQ(events->size(), 2u);
+  absl::StatusOr<std::vector<v1::JobEvent>> events;
+  ASSERT_TRUE(Eventually([&] {
+    events = store_->Events(name, 0, 10);
+    return events.ok() && events->size() == 2;
+  })) << events.status();
   EXPECT_EQ((*events)[0].state_change().to(), v1::JOB_STATE_RUNNING);
   EXPECT_TRUE((*events)[1].has_started());
   gate_.Let(1);
@@ -221,18 +225,24 @@ TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
   const std::string first = Create(spec, "request");
   gate_.Let(1);
   ASSERT_EQ(Finish(first).verdict(), v1::VERDICT_PASSED);
+  std::set<std::string> kept = {first};
   for (const bool ends : {false, true}) {
-    held_->hides_requests = true;
     bool began = false;
-    held_->while_written = [&] {
-      began = gate_.AwaitArrival();
-      if (ends) gate_.Let(1);
-    };
-    EXPECT_EQ(Create(spec, "request"), first) << "the answer is the first request's job";
-    EXPECT_TRUE(began);
+    // The device may still be busy with the end of the job before.
+    ASSERT_TRUE(Eventually([&] {
+      held_->hides_requests = true;
+      held_->while_written = [&] {
+        if (manager_->QueueDepth("cpu:0") == 0) return;
+        began = gate_.AwaitArrival();
+        if (ends) gate_.Let(1);
+      };
+      EXPECT_EQ(Create(spec, "request"), first) << "the answer is the first request's job";
+      return began;
+    }));
     held_->while_written = [] {};
     ASSERT_TRUE(Eventually([this] { return manager_->QueueDepth("cpu:0") == 0; }));
     const std::string next = Create(Copies(1));
+    kept.insert(next);
     ASSERT_TRUE(gate_.AwaitArrival()) << "the device is free again";
     gate_.Let(1);
     EXPECT_EQ(Finish(next).verdict(), v1::VERDICT_PASSED);
@@ -241,9 +251,10 @@ TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
   EXPECT_EQ(manager_->Get(first)->counts().passed(), 1);
   EXPECT_EQ(manager_->QueueDepth("cpu:0"), 0);
   manager_->Drain(absl::Seconds(120));
-  ASSERT_EQ(held_->names.size(), 5u);
-  for (const std::size_t refused : {1, 3}) {
-    const auto watch = manager_->Watch(held_->names[refused], 0, [] {});
+  ASSERT_GE(held_->names.size(), 5u);
+  for (const std::string& name : held_->names) {
+    if (kept.contains(name)) continue;
+    const auto watch = manager_->Watch(name, 0, [] {});
     EXPECT_TRUE(absl::IsNotFound(watch.status())) << "it is no longer in memory";
   }
 }
