@@ -221,7 +221,7 @@ def sanitizer_environment():
 LABELS = {"programs.unit": "unit", "programs.selftest": "selftest", "programs.emulator": "simt"}
 # What has to be built before a part can run.
 NEEDS = {"programs": "build", "integration": "build", "long": "build", "headers": "build", "clang-tidy": "build",
-         "judge_mutants": "build", "scorecard": "build", "packages": "release", "installed": "release"}
+         "judge_mutants": "build", "scorecard": "build", "gpu_mutants": "build", "packages": "release", "installed": "release"}
 PROCESSORS = ("-j", str(os.cpu_count() or 1))
 PARTS = {
     "format": lambda run: run.check("format", "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.cc", "*.cu")),
@@ -233,6 +233,7 @@ PARTS = {
     "long": lambda run: run.tests("long"),
     "headers": lambda run: run.check("headers", "tests/headers"),
     "scorecard": lambda run: run.check("scorecard", "tests/scorecard/run"),
+    "gpu_mutants": lambda run: run.check("gpu_mutants", "tests/scorecard/run", "--gpu"),
     "clang-tidy": lambda run: run.check("clang-tidy", "tests/tidy"),
     "judge_mutants": lambda run: run.check("judge_mutants", "tests/judge_mutants", "--programs",
                                            "judge_test,overflow_test,compare_tensors_test,numerics_test"),

@@ -146,11 +146,12 @@ class Build:
             list(pool.map(one, self.programs))
 
 
-def run(program, worker, tests=None, mutant=None, trace=None, limit=1800):
+def run(program, worker, tests=None, mutant=None, trace=None, limit=1800, environment=()):
     """Runs tests of a program, to the first that fails. (whether all passed, what was said)"""
     scratch = HERE / "tmp" / f"{worker}"
     scratch.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "TEST_TMPDIR": str(scratch), "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
+    environment = {**os.environ, "TEST_TMPDIR": str(scratch), "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive",
+                   **dict(environment)}
     environment.pop("GTEST_OUTPUT", None)
     if mutant is not None:
         environment["ASSAY_MUTANT"] = str(mutant)

@@ -236,7 +236,7 @@ class Source:
 
     def use_constants(self):
         for name, (up, down) in self.constants.items():
-            for m in re.finditer(rf"(?<![\w.])(?<!->)(?:(?:\w+::)*)\b{name}\b(?!::)", self.code):
+            for m in re.finditer(rf"(?<![\w.])(?<!->)(?<!>::)(?:(?:\w+::)*)\b{name}\b(?!::)", self.code):
                 closed = [c for c in self.closed if c[0] <= m.start() < c[1]]
                 wording = all(WORDING.match(self.code, c[0] - 20) or self.code[c[0]] == "(" for c in closed)
                 if (closed and not wording) or self.line_of(m.start()) in self.left_out:

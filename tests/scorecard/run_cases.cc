@@ -1,12 +1,13 @@
-// Runs cases on the CPU as assay-worker does, several in one process.
+// Runs cases as assay-worker does, several in one process: on the CPU, or on the emulated GPU.
 //
 //   scorecard_cases [options of GoogleTest]
+//   scorecard_gpu_cases [options of GoogleTest]
 //
 // SCORECARD_CASES names a file with a case on each line: its name, a tab, a CaseSpec as JSON.
 // SCORECARD_RESULTS names the file to which a line is added for each result: the case's name, a
 // tab, a CaseResult as JSON. Each case is a test, so that the switch of the mutants
 // (tests/mutants/mutant_switch.h) tells which mutants a case reaches. A case's verdict fails no
-// test.
+// test, unless SCORECARD_STOP is set.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include "server/worker/kept_ceilings.h"
 #include "server/worker/memory_limit.h"
 #include "server/worker/worker_service.h"
+#include "tests/scorecard/device.h"
 
 namespace assay::server {
 namespace {
@@ -58,8 +60,11 @@ class CaseTest : public testing::Test {
     google::protobuf::util::JsonPrintOptions print;
     print.preserve_proto_field_names = true;
     std::string json;
-    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(worker_.Run(spec), &json, print).ok());
+    const v1::CaseResult result = worker_.Run(spec);
+    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(result, &json, print).ok());
     std::ofstream(worker_.results, std::ios::app) << name_ << '\t' << json << '\n';
+    if (std::getenv("SCORECARD_STOP") == nullptr) return;
+    EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED);
   }
 
  private:
@@ -76,16 +81,14 @@ int Main(int argc, char** argv) {
     std::fputs("scorecard_cases: SCORECARD_CASES and SCORECARD_RESULTS must name files\n", stderr);
     return 2;
   }
-  const absl::StatusOr<const Backend*> backend = FindBackend("cpu");
-  if (!backend.ok()) return 2;
-  absl::StatusOr<std::unique_ptr<Device>> device =
-      (*backend)->MakeDevice(0, ArenaOptions{.max_bytes = std::int64_t{1} << 30});
+  const Backend& backend = scorecard::TheBackend();
+  absl::StatusOr<std::unique_ptr<Device>> device = scorecard::MakeDevice();
   if (!device.ok()) return 2;
   Worker worker;
   worker.device = *std::move(device);
   worker.results = results;
-  (*backend)->Register(worker.registry);
-  worker.ceilings = KeepCeilings((*backend)->MakeCeilings(*worker.device), "scorecard");
+  backend.Register(worker.registry);
+  worker.ceilings = KeepCeilings(backend.MakeCeilings(*worker.device), "scorecard");
   std::ifstream file(cases);
   for (std::string line; std::getline(file, line);) {
     const std::size_t tab = line.find('\t');

@@ -1,0 +1,170 @@
+"""The mutants of the built-in GPU kernels, judged by the default verdict under the emulator."""
+
+import collections
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import time
+
+import building
+import gpu_cases
+from equivalent import Equivalent
+
+TABLE = pathlib.Path(__file__).resolve().parent / "gpu_equivalent.tsv"
+# Seeds of the order of the waves. Only changes of barriers that change no bit with the first are asked again.
+SEED, OTHER_SEEDS = "1", ("2", "3")
+SAME, REFUSED, ALIVE, EMULATOR = "same bits", "refused", "alive", "emulator"
+COLUMNS = ("wrong", "found", "by the emulator", "by the verdict", "alive", "equivalent", SAME, REFUSED)
+
+
+def place(mutant):
+    """A number that stays when other lines change."""
+    key = f"{mutant.file}\t{mutant.text}\t{mutant.name()}"
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def chosen(found, reach, none, most, files):
+    """At most so many mutants of each file, of those that the cases reach."""
+    for source in found.values():
+        if files and not any(source.file.endswith(f) for f in files):
+            continue
+        reached = sorted((m for m in source.mutants if m.id in reach and m.id not in none), key=place)
+        yield from reached if most is None else reached[:most]
+
+
+def bits(result):
+    """All that a kernel computed in a case."""
+    return (result.get("digests", {}).get("raw"), result["verdict"], [p.get("digest") for p in result.get("probes", ())],
+            [p["verdict"] for p in result.get("probes", ())])
+
+
+class Judge:
+    """Runs mutants, each in the cases that reach it, the shortest first and until one is refused."""
+
+    def __init__(self, program):
+        self.program = program
+        self.names = {s["name"]: s for s in gpu_cases.CASES}
+        self.folders = [building.GPU.folder / f"worker{i}" for i in range(os.cpu_count() or 1)]
+        self.original = {}
+        self.reach = collections.defaultdict(list)
+
+    def trace(self):
+        """Runs all cases without a change. The numbers of those that are no mutants."""
+        path = building.GPU.folder / "trace" / "cases"
+        results, said = self.runner(self.folders[0]).run(gpu_cases.CASES, trace=path)
+        wrong = [name for name in self.names if results.get(name, {}).get("verdict") != "VERDICT_PASSED"]
+        if wrong:
+            raise SystemExit(f"scorecard: the GPU kernels without a change do not pass {wrong}:\n{said[-2000:]}")
+        self.original = results  # in every order of the waves: the kernels promise the same bits
+        lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+        cases = [(float(seconds), name.removeprefix("Case."), ids) for name, seconds, ids in lines if name.startswith("Case.")]
+        for _, name, ids in sorted(cases):
+            for i in map(int, ids.split()):
+                self.reach[i].append(name)
+        return {int(i) for name, _, ids in lines if name == "no change" for i in ids.split()}
+
+    def runner(self, folder, seed=SEED, stop=False):
+        more = {"ASSAY_SIMT_SEED": seed} | ({"SCORECARD_STOP": "1"} if stop else {})
+        return building.Runner(self.program, folder, more)
+
+    def judge(self, mutant, folder):
+        """(what came of it, what was said)"""
+        barrier = "SyncBlock" in mutant.change or "barrier" in mutant.change
+        for seed in (SEED, *(OTHER_SEEDS if barrier else ())):
+            outcome, said = self.judge_order(mutant, folder, seed)
+            if outcome not in (SAME, ALIVE):
+                break
+        return outcome, said
+
+    def judge_order(self, mutant, folder, seed):
+        specs = [self.names[name] for name in self.reach[mutant.id]]
+        limit = 60 + 10 * len(specs)
+        results, said = self.runner(folder, seed, stop=True).run(specs, mutant.id, limit=limit)
+        last = next((results[s["name"]] for s in reversed(specs) if s["name"] in results), None)
+        refused = [s for s in specs if results.get(s["name"], {}).get("verdict") not in (None, "VERDICT_PASSED")]
+        if refused:
+            result = results[refused[0]["name"]]
+            reason = result["findings"][0]["reason"] if result.get("findings") else ""
+            text = f"{refused[0]['name']}: {result['verdict'][8:]} {reason}"
+            if result["verdict"] == "VERDICT_UNSUPPORTED":
+                return REFUSED, text
+            return (EMULATOR if result["verdict"] == "VERDICT_ERROR" else reason or result["verdict"]), text
+        if last is None or len(results) < len(specs):
+            return EMULATOR, f"the process ended: {said[-200:]!r}"
+        same = all(bits(results[s["name"]]) == bits(self.original[s["name"]]) for s in specs)
+        return (SAME if same else ALIVE), ""
+
+    def judge_all(self, mutants, show):
+        """(mutant, what came of it, what was said) of each"""
+        free = list(self.folders)
+
+        def one(mutant):
+            folder = free.pop()
+            try:
+                return mutant, *self.judge(mutant, folder)
+            finally:
+                free.append(folder)
+
+        with concurrent.futures.ThreadPoolExecutor(len(self.folders)) as pool:
+            for mutant, outcome, said in pool.map(one, mutants):
+                if show:
+                    print(f"{where(mutant)}\n    {outcome}; {said}", flush=True)
+                yield mutant, outcome, said
+
+
+def where(mutant):
+    return f"{mutant.file}:{mutant.line}: {mutant.name()}\n    {mutant.text}"
+
+
+def table(counts):
+    lines = ["| kernel | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    total = sum(counts.values(), collections.Counter())
+    for name, count in (*counts.items(), ("all", total)):
+        lines.append(f"| {name} | " + " | ".join(str(count[c]) for c in COLUMNS) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def count_outcome(count, outcome, reason):
+    if outcome in (SAME, REFUSED):
+        count[outcome] += 1
+    elif outcome == ALIVE and reason:
+        count["equivalent"] += 1
+    else:
+        count["wrong"] += 1
+        kind = {ALIVE: "alive", EMULATOR: "by the emulator"}.get(outcome, "by the verdict")
+        count[kind] += 1
+        count["found"] += outcome != ALIVE
+
+
+def main(options):
+    began = time.monotonic()
+    equivalent = Equivalent(TABLE)
+    program, found, left_out = building.build(building.GPU)
+    print(f"built after {time.monotonic() - began:.0f} s", flush=True)
+    for file, lines in left_out.items():
+        for line in sorted(lines):
+            print(f"not changed, because the rewritten line does not compile: {file}:{line}")
+    judge = Judge(program)
+    none = judge.trace()
+    most = None if options.gpu == "all" else int(options.gpu)
+    mutants = list(chosen(found, judge.reach, none, most, options.file))
+    reached = sum(m.id in judge.reach and m.id not in none for s in found.values() for m in s.mutants)
+    print(f"{sum(len(s.mutants) for s in found.values())} mutants of GPU kernels, of which the cases reach {reached}; "
+          f"{len(mutants)} are asked; after {time.monotonic() - began:.0f} s", flush=True)
+    counts, holes = collections.defaultdict(collections.Counter), 0
+    for mutant, outcome, _ in judge.judge_all(mutants, options.show):
+        reason = equivalent.reason(mutant)
+        count_outcome(counts[building.operator_of(mutant.file)], outcome, reason)
+        if outcome == ALIVE and not reason:
+            holes += 1
+            print(f"passes by default: {where(mutant)}\n    cases: {judge.reach[mutant.id][:6]}", flush=True)
+    text = table(counts)
+    print(text)
+    if options.table:
+        options.table.write_text(text, encoding="utf-8")
+    stale = equivalent.stale(found)
+    for line in stale:
+        print(line)
+    print(f"{len(mutants)} mutants of GPU kernels: {holes} pass by default; {time.monotonic() - began:.0f} s in all")
+    return 1 if holes or stale else 0
