@@ -39,26 +39,35 @@ def bits(result):
             [p["verdict"] for p in result.get("probes", ())])
 
 
+def cases_of(files):
+    """The cases of the operators whose own sources are asked for; all if a header is."""
+    operators = {building.operator_of(f) for f in files}
+    if not operators or not operators <= set(building.OPERATORS):
+        return gpu_cases.CASES
+    return [s for s in gpu_cases.CASES if s["name"].split()[0] in operators]
+
+
 class Judge:
     """Runs mutants, each in the cases that reach it, the shortest first and until one is refused."""
 
-    def __init__(self, program):
+    def __init__(self, program, cases):
         self.program = program
-        self.names = {s["name"]: s for s in gpu_cases.CASES}
+        self.names = {s["name"]: s for s in cases}
         self.folders = [building.GPU.folder / f"worker{i}" for i in range(os.cpu_count() or 1)]
-        self.original = {}
+        self.original, self.seconds = {}, {}
         self.reach = collections.defaultdict(list)
 
     def trace(self):
         """Runs all cases without a change. The numbers of those that are no mutants."""
         path = building.GPU.folder / "trace" / "cases"
-        results, said = self.runner(self.folders[0]).run(gpu_cases.CASES, trace=path)
+        results, said = self.runner(self.folders[0]).run(list(self.names.values()), trace=path)
         wrong = [name for name in self.names if results.get(name, {}).get("verdict") != "VERDICT_PASSED"]
         if wrong:
             raise SystemExit(f"scorecard: the GPU kernels without a change do not pass {wrong}:\n{said[-2000:]}")
         self.original = results  # in every order of the waves: the kernels promise the same bits
         lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
         cases = [(float(seconds), name.removeprefix("Case."), ids) for name, seconds, ids in lines if name.startswith("Case.")]
+        self.seconds = {name: seconds for seconds, name, _ in cases}
         for _, name, ids in sorted(cases):
             for i in map(int, ids.split()):
                 self.reach[i].append(name)
@@ -79,7 +88,7 @@ class Judge:
 
     def judge_order(self, mutant, folder, seed):
         specs = [self.names[name] for name in self.reach[mutant.id]]
-        limit = 60 + 10 * len(specs)
+        limit = 10 + 5 * sum(self.seconds[s["name"]] for s in specs)
         results, said = self.runner(folder, seed, stop=True).run(specs, mutant.id, limit=limit)
         last = next((results[s["name"]] for s in reversed(specs) if s["name"] in results), None)
         refused = [s for s in specs if results.get(s["name"], {}).get("verdict") not in (None, "VERDICT_PASSED")]
@@ -145,7 +154,7 @@ def main(options):
     for file, lines in left_out.items():
         for line in sorted(lines):
             print(f"not changed, because the rewritten line does not compile: {file}:{line}")
-    judge = Judge(program)
+    judge = Judge(program, cases_of(options.file))
     none = judge.trace()
     most = None if options.gpu == "all" else int(options.gpu)
     mutants = list(chosen(found, judge.reach, none, most, options.file))
