@@ -2,6 +2,7 @@
 // fraction of the time of those under the emulator, and no mutant is in them.
 //
 // ASSAY_SIMT_SEED in the environment is the seed of the order in which waves run.
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
@@ -17,6 +18,8 @@ const Backend& TheBackend() { return GpuBackend(); }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice() {
   simt::CurrentConfig() = simt::Config{};
+  // Narrow heads of attention have room for two stages, wide ones for one.
+  simt::CurrentConfig().shared_bytes = std::size_t{128} << 10;
   if (const char* seed = std::getenv("ASSAY_SIMT_SEED")) {
     simt::CurrentConfig().seed = std::strtoull(seed, nullptr, 10);
   }
