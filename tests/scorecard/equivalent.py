@@ -21,4 +21,4 @@ class Equivalent:
     def stale(self, found):
         """What to say of rows whose line or change is gone."""
         return [f"{self.table.name} names a change that is gone: {row[0]}: {row[1]}: {row[2]}" for row in self.rows
-                if not any(self.names(row, m) for m in found[row[0]].mutants)]
+                if row[0] not in found or not any(self.names(row, m) for m in found[row[0]].mutants)]

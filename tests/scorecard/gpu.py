@@ -80,15 +80,18 @@ class Judge:
     def judge(self, mutant, folder):
         """(what came of it, what was said)"""
         barrier = "SyncBlock" in mutant.change or "barrier" in mutant.change
+        outcomes = []
         for seed in (SEED, *(OTHER_SEEDS if barrier else ())):
             outcome, said = self.judge_order(mutant, folder, seed)
+            outcomes.append(outcome)
             if outcome not in (SAME, ALIVE):
-                break
-        return outcome, said
+                return outcome, said
+        return (ALIVE if ALIVE in outcomes else SAME), said
 
     def judge_order(self, mutant, folder, seed):
         specs = [self.names[name] for name in self.reach[mutant.id]]
-        limit = 10 + 5 * sum(self.seconds[s["name"]] for s in specs)
+        # A mutant that hangs costs all of it; one that runs beside other processes must not reach it.
+        limit = 30 + 20 * sum(self.seconds[s["name"]] for s in specs)
         results, said = self.runner(folder, seed, stop=True).run(specs, mutant.id, limit=limit)
         last = next((results[s["name"]] for s in reversed(specs) if s["name"] in results), None)
         refused = [s for s in specs if results.get(s["name"], {}).get("verdict") not in (None, "VERDICT_PASSED")]
