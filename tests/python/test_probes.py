@@ -350,6 +350,7 @@ UNSEEN = [
     ("product without NaN of the bias", lambda a, b, bias: a @ b + without_nan(bias), "gemm", "fp32",
      {"bias": True, "shapes": {"m": 16, "n": 24, "k": 30}}, "nan-bias"),
     ("convolution without NaN", lambda x, w: conv(without_nan(x), w), "conv", "fp32", IMAGES, "nan"),
+    ("convolution without NaN of the weights", lambda x, w: conv(x, without_nan(w)), "conv", "fp32", IMAGES, "nan-w"),
     ("sum without NaN", lambda x: np.nansum(x, -1), "reduce", "fp32",
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "nan"),
     ("RMS norm without NaN", lambda x, *, eps: rms_norm(without_nan(x), eps=eps), "layer_norm", "fp32",

@@ -55,7 +55,7 @@ bool EachWindowSeesTheImage(const ConvShape& s) {
 }
 
 // All pixels are NaN, and so is all of the output: a transform in double, which nobody declares,
-// spreads a single NaN over its tile.
+// spreads a single NaN over its tile. nan-w: the same of the weights, for a user's kernel.
 void AddConvNanProbe(const Case& c, const Plan& plan, const ConvShape& shape,
                      std::vector<KernelProbe>& probes) {
   if (!EachWindowSeesTheImage(shape)) return;
@@ -66,8 +66,10 @@ void AddConvNanProbe(const Case& c, const Plan& plan, const ConvShape& shape,
     p.filters = p.groups * std::min(shape.group_filters(), kFewFilters);
     p.channels = p.groups * std::min(shape.group_channels(), kFewChannels);
   }
-  // No weight is 0. The exact reference takes half the time.
+  // No other number is 0. The exact reference takes half the time.
   AddNanProbe(c, plan, p, Cat(kAllNan, "/checkerboard"), probes, /*exact=*/!IsOurs(c));
+  if (IsOurs(c)) return;
+  AddNanProbe(c, plan, p, Cat("checkerboard/", kAllNan), probes, /*exact=*/true, "nan-w");
 }
 
 }  // namespace

@@ -144,8 +144,9 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subno
       }
     }
     value[i] = sums.sum;
-    if (input != DType::kI8)
+    if (input != DType::kI8 && allowance != nullptr) {
       allowance[i] = std::isfinite(sums.sum) ? bound.Allowance(sums.absolute) : 0.0;
+    }
   }
 }
 

@@ -18,7 +18,7 @@ namespace assay::inline kernels {
 
 ConvShape MakeConvShape(const ConvProblem& problem);
 
-// r and E of some output elements, by plain loops; allowance is left alone for
+// r and E of some output elements, by plain loops; allowance may be null, and is left alone for
 // integers; accumulator: of MakeProductBound.
 void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
