@@ -83,10 +83,35 @@ bool IsPtx(const std::string& text) {
   return false;
 }
 
+// A number of so many bytes, the lowest first. The bytes must be there.
+std::uint64_t NumberAt(const std::string& bytes, std::size_t at, std::size_t size) {
+  std::uint64_t number = 0;
+  for (std::size_t i = at + size; i-- > at;) {
+    number = number << 8 | static_cast<unsigned char>(bytes[i]);
+  }
+  return number;
+}
+
+// Whether an ELF file ends before its tables of segments and sections, one of which is last. Device
+// code is of 64 bits; of other files the first bytes are enough.
+bool IsCutOff(const std::string& bytes) {
+  constexpr std::size_t kMachineEnd = 20, kHeader = 64;
+  constexpr std::size_t kClass = 4;
+  constexpr char k64Bits = 2;
+  if (bytes.size() < kMachineEnd) return true;
+  if (bytes[kClass] != k64Bits) return false;
+  if (bytes.size() < kHeader) return true;
+  const auto beyond = [&bytes](std::size_t offset, std::size_t size, std::size_t count) {
+    const std::uint64_t begin = NumberAt(bytes, offset, 8);
+    const std::uint64_t table = NumberAt(bytes, size, 2) * NumberAt(bytes, count, 2);
+    return begin > bytes.size() || table > bytes.size() - begin;
+  };
+  return beyond(0x20, 0x36, 0x38) || beyond(0x28, 0x3a, 0x3c);
+}
+
 Kernels LintElf(const std::string& path, const std::string& bytes, const std::string& arch) {
-  if (bytes.size() < 20) return absl::InvalidArgumentError("the ELF file is cut off");
-  const int machine = static_cast<unsigned char>(bytes[18]) | static_cast<unsigned char>(bytes[19])
-                                                                  << 8;
+  if (IsCutOff(bytes)) return absl::InvalidArgumentError("the ELF file is cut off");
+  const std::uint64_t machine = NumberAt(bytes, 18, 2);
   if (machine == kMachineAmd) return LintAmd(path, arch);
   if (machine == kMachineCuda) return LintCubin(path, arch);
   if (machine == kMachineX86 || machine == kMachineArm) {

@@ -352,6 +352,11 @@ TEST(LintFile, WhatIsNoDeviceCodeIsRefusedWithTheReason) {
   EXPECT_THAT(refusal(FileWith("empty", "")), HasSubstr("empty"));
   EXPECT_THAT(refusal(FileWith("text", "hello")), HasSubstr("neither ELF"));
   EXPECT_THAT(refusal(FileWith("cut", elf.substr(0, 10))), HasSubstr("cut off"));
+  // Of a cubin whose table of sections would begin at byte 256, and has one of 64 bytes.
+  std::string cubin = elf + "\xbe" + std::string(300, '\0');
+  cubin[0x29] = cubin[0x3c] = 1;
+  cubin[0x3a] = 64;
+  EXPECT_THAT(refusal(FileWith("cut.cubin", cubin.substr(0, 319))), HasSubstr("cut off"));
   EXPECT_THAT(
       refusal(FileWith("host.so", elf + "\x3e" + std::string(1, '\0') + std::string(44, '\0'))),
       HasSubstr("code for the host"));
