@@ -8,12 +8,33 @@
 #include "server/kernels/cuda_source.h"
 
 namespace assay::server {
+namespace {
+
+// The identifier of an entry: "sum" of "mine::sum<float>".
+std::string_view IdentifierOf(std::string_view entry) {
+  entry = entry.substr(0, entry.find('<'));
+  const std::size_t scope = entry.rfind(':');
+  if (scope != entry.npos) entry.remove_prefix(scope + 1);
+  return entry.substr(0, entry.find(' '));
+}
+
+// Whether the text may have such a kernel. A macro can make its name of two words.
+bool MayHave(std::string_view text, std::string_view entry) {
+  return text.find(IdentifierOf(entry)) != text.npos || text.find("##") != text.npos;
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> EntryOf(std::string_view file_name, std::string_view text,
                                     const LaunchDescription& launch, std::string_view entry) {
   const CudaSource source = ScanCuda(text);
-  if (!entry.empty()) return std::string(entry);
-  if (!launch.entry.empty()) return launch.entry;
+  const std::string said(entry.empty() ? launch.entry : entry);
+  if (!said.empty() && MayHave(text, said)) return said;
+  if (!said.empty()) {
+    return absl::InvalidArgumentError(
+        Cat(file_name, ": has no kernel ", said, "; has ",
+            source.kernels.empty() ? "no function marked __global__" : Join(source.kernels, ", ")));
+  }
   if (source.kernels.size() == 1) return source.kernels.front();
   if (source.kernels.empty()) {
     return absl::InvalidArgumentError(

@@ -16,8 +16,8 @@ namespace assay::server {
 absl::StatusOr<std::string> EntryOf(std::string_view file_name, std::string_view source,
                                     const LaunchDescription& launch, std::string_view entry);
 
-// `entry` stands above that of the launch. INVALID_ARGUMENT if neither says which of the file's
-// kernels it is, and the file has none or several. The message lists them.
+// `entry` stands above that of the launch. INVALID_ARGUMENT if the file has no kernel of that name,
+// or if neither says which it is, and the file has none or several. The message lists them.
 absl::StatusOr<std::string> CudaProgram(std::string_view file_name, std::string_view source,
                                         const LaunchDescription& launch, std::string_view entry);
 

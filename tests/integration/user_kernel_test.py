@@ -708,6 +708,12 @@ class EmulatorTest(unittest.TestCase):
         self.assertEqual([line.split() for line in shown.out.splitlines()[2:]],
                          [["0", "0x00000000", "0"], ["4", "0x7fa00001", "2141192193"]], shown)
 
+    def test_a_kernel_that_the_file_has_not_is_refused_with_those_that_it_has(self):
+        result = self.run_cuda(cuda.ADD, cuda.ADD_LAUNCH, "elementwise", "--rows", "36", "--cols", "67", "--kind", "add",
+                               "--dtype", "fp32", "--kernel-entry", "mine::absent<float>")
+        self.assertNotEqual(result.code, 0, result)
+        self.assertIn("has no kernel mine::absent<float>; has add", result.out + result.err)
+
     def test_shared_memory_beyond_a_block_is_refused(self):
         source = cuda.ADD.replace("{", "{\n  __shared__ float large[20000];\n  large[threadIdx.x] = 0;", 1)
         case = ("elementwise", "--rows", "36", "--cols", "67", "--kind", "add", "--dtype", "fp32",
