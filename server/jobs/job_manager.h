@@ -82,8 +82,8 @@ class JobManager {
   virtual absl::StatusOr<JobPage> List(const JobQuery& query) = 0;
   virtual absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name,
                                                               std::int32_t from, int limit) = 0;
-  // Asks the job to end and returns it as it is now; its end is an event.
-  virtual absl::StatusOr<v1::Job> Cancel(std::string_view name) = 0;
+  // Asks the job to end and returns it as it is now; its end is an event. `why` is told by the job.
+  virtual absl::StatusOr<v1::Job> Cancel(std::string_view name, std::string_view why) = 0;
   virtual absl::Status Delete(std::string_view name) = 0;
 
   // Events after a sequence number, stored ones first, then live. `wake` is called

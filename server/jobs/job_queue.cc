@@ -135,9 +135,9 @@ absl::StatusOr<std::vector<v1::CaseResult>> JobQueue::Results(std::string_view n
   return store_.Results(name, from, limit);
 }
 
-absl::StatusOr<v1::Job> JobQueue::Cancel(std::string_view name) {
+absl::StatusOr<v1::Job> JobQueue::Cancel(std::string_view name, std::string_view why) {
   if (std::shared_ptr<ActiveJob> job = Find(name)) {
-    EndEarly(job, EarlyEnd::kCancelled, v1::REASON_CANCELLED, "a user cancelled the job");
+    EndEarly(job, EarlyEnd::kCancelled, v1::REASON_CANCELLED, why);
   }
   return Get(name);
 }

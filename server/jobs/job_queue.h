@@ -53,7 +53,7 @@ class JobQueue final : public JobManager {
   absl::StatusOr<JobPage> List(const JobQuery& query) override;
   absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
                                                       int limit) override;
-  absl::StatusOr<v1::Job> Cancel(std::string_view name) override;
+  absl::StatusOr<v1::Job> Cancel(std::string_view name, std::string_view why) override;
   absl::Status Delete(std::string_view name) override;
   absl::StatusOr<std::unique_ptr<JobWatch>> Watch(std::string_view name,
                                                   std::int64_t after_sequence,

@@ -206,13 +206,18 @@ void ExternalStream::Fail(v1::Finding why) {
 void ExternalStream::Lose() {
   Fail(MakeFinding(v1::REASON_CANCELLED, "the caller has gone before its function was validated"));
   std::string job;
+  bool dropped = false;
   {
     const std::lock_guard lock(state_mutex_);
     lost_ = true;
     job = job_;
+    dropped = dropped_;
   }
   if (job.empty()) return;
-  options_.pump->Run([jobs = options_.jobs, job] { jobs->Cancel(job).status().IgnoreError(); });
+  const std::string_view why = dropped ? "the caller took no data for too long (--watch-stall)"
+                                       : "the caller has gone before its function was validated";
+  options_.pump->Run(
+      [jobs = options_.jobs, job, why] { jobs->Cancel(job, why).status().IgnoreError(); });
 }
 
 void ExternalStream::Abort(const absl::Status& status) {

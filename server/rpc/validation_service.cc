@@ -177,7 +177,7 @@ grpc::ServerUnaryReactor* ValidationService::CancelJob(Context* context, const B
   return impl_->desk.Answer<v1::CancelJobRequest>(
       {context, "CancelJob"}, bytes, [&](const auto& request) {
         if (absl::Status s = CheckJobName("name", request.name()); !s.ok()) return s;
-        return Fill(impl_->jobs.Cancel(request.name()), *response);
+        return Fill(impl_->jobs.Cancel(request.name(), "a user cancelled the job"), *response);
       });
 }
 

@@ -289,7 +289,7 @@ TEST_F(HeldJobs, AJobThatEndsMeanwhileSaysNothingOfTheCase) {
   };
   const std::string job = Create(spec);
   ran.get_future().wait();
-  ASSERT_TRUE(manager_->Cancel(job).ok());
+  ASSERT_TRUE(manager_->Cancel(job, "a test cancelled it").ok());
   const std::vector<v1::CaseResult> results = ResultsOf(Finish(job));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].verdict(), v1::VERDICT_SKIPPED);

@@ -194,7 +194,7 @@ TEST_F(JobsTest, AProfilerIsOneOfThreeOfTheDevicesBackendAndForTimedCases) {
 TEST_F(JobsTest, UnknownJobsAndSequencesAreRefused) {
   Start();
   EXPECT_TRUE(absl::IsNotFound(manager_->Get("jobs/none").status()));
-  EXPECT_TRUE(absl::IsNotFound(manager_->Cancel("jobs/none").status()));
+  EXPECT_TRUE(absl::IsNotFound(manager_->Cancel("jobs/none", "a test cancelled it").status()));
   EXPECT_TRUE(absl::IsNotFound(manager_->Delete("jobs/none")));
   EXPECT_TRUE(absl::IsNotFound(manager_->Watch("jobs/none", 0, [] {}).status()));
   const std::string name = Create(Copies(1));

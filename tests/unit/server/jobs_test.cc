@@ -98,12 +98,12 @@ TEST_F(JobsTest, CancelEndsTheRunningCaseAndSkipsTheRest) {
   const std::string waiting = Create(Copies(2));
   gate.Let(2);
   ASSERT_TRUE(gate.AwaitArrival());
-  ASSERT_TRUE(manager_->Cancel(waiting).ok());
+  ASSERT_TRUE(manager_->Cancel(waiting, "a test cancelled it").ok());
   const v1::Job never_ran = Finish(waiting);
   EXPECT_EQ(never_ran.state(), v1::JOB_STATE_CANCELLED) << "without waiting for its turn";
   EXPECT_EQ(never_ran.counts().skipped(), 2);
   EXPECT_FALSE(never_ran.has_start_time());
-  ASSERT_TRUE(manager_->Cancel(name).ok());
+  ASSERT_TRUE(manager_->Cancel(name, "a test cancelled it").ok());
   const v1::Job job = Finish(name);
   EXPECT_EQ(job.state(), v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
@@ -113,7 +113,7 @@ TEST_F(JobsTest, CancelEndsTheRunningCaseAndSkipsTheRest) {
   const auto results = manager_->Results(name, 0, 10);
   ASSERT_EQ(results->size(), 5u);
   EXPECT_EQ((*results)[2].findings(0).reason(), "cancelled");
-  const auto again = manager_->Cancel(name);
+  const auto again = manager_->Cancel(name, "a test cancelled it");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->last_sequence(), job.last_sequence()) << "ending an ended job changes nothing";
 }
@@ -330,7 +330,7 @@ TEST_F(JobsTest, WhatHasRunBeforeACancellationIsRecorded) {
   std::mutex named;
   cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
     const std::lock_guard guard(named);
-    EXPECT_TRUE(manager_->Cancel(name).ok());
+    EXPECT_TRUE(manager_->Cancel(name, "a test cancelled it").ok());
     return cpu_->Passed(spec);
   };
   Start();
@@ -353,7 +353,7 @@ TEST_F(JobsTest, WhatWasFoundAheadOutlivesACancellation) {
   std::mutex named;
   cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
     const std::lock_guard guard(named);
-    EXPECT_TRUE(manager_->Cancel(name).ok());
+    EXPECT_TRUE(manager_->Cancel(name, "a test cancelled it").ok());
     return cpu_->Passed(spec);
   };
   Start();

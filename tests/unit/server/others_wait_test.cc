@@ -98,7 +98,7 @@ TEST_F(OthersWaitTest, ACancelledJobWaitsNoLonger) {
   while (const std::optional<v1::JobEvent> event = reader.Any()) {
     if (event->has_progress()) break;
   }
-  ASSERT_TRUE(manager_->Cancel(name).ok());
+  ASSERT_TRUE(manager_->Cancel(name, "a test cancelled it").ok());
   EXPECT_EQ(Finish(name).state(), v1::JOB_STATE_CANCELLED);
   EXPECT_TRUE(cpu_->executed().empty());
 }

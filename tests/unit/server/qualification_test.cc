@@ -288,7 +288,7 @@ TEST_F(QualificationTest, OneThatWasCancelledDoesNotCount) {
   };
   Start();
   const std::string name = Create(Quick("cpu:0"));
-  ASSERT_TRUE(manager_->Cancel(name).ok());
+  ASSERT_TRUE(manager_->Cancel(name, "a test cancelled it").ok());
   EXPECT_EQ(Finish(name).state(), v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(All(), 0);
 }
