@@ -18,6 +18,12 @@ _WORDS = itertools.cycle(range(0xFFFF, 0xFFEF, -1))  # of 16 bits; arrays that l
 _ALIGNMENT = 64  # [bytes] of the first element: what vector loads ask for at most
 
 
+def _pattern(low: int, first: int, count: int) -> Any:
+    """The bytes of a band from so many bytes behind the array's first element on. The high byte of each word, which makes
+    it NaN, lies at odd distances from that element."""
+    return np.where(np.arange(first, first + count) % 2, 0xFF, low).astype("u1")
+
+
 class Guarded:
     """An array of NumPy, `words`, between two bands. Its elements are not set."""
 
@@ -30,19 +36,17 @@ class Guarded:
         self._before = self.memory[:begin]
         self._behind = self.memory[begin + size:]
         self.words = self.memory[begin:begin + size].view(kind).reshape(tuple(shape))
-        word = next(_WORDS)
-        # The high byte, which makes it NaN, lies at odd distances from the first element.
-        self._bytes = np.where(np.arange(-begin, self.memory.size - begin) % 2, 0xFF, word & 0xFF).astype("u1")
+        word = next(_WORDS) & 0xFF
+        self._bytes = _pattern(word, -begin, begin), _pattern(word, size, self._behind.size)
         self._write()
 
     def _write(self) -> None:
-        self._before[:] = self._bytes[:self._before.size]
-        self._behind[:] = self._bytes[-self._behind.size:]
+        self._before[:], self._behind[:] = self._bytes
 
     def damage(self) -> Optional[str]:
         """What was written into the bands, for people; None if nothing was. Writes them again."""
-        before = np.flatnonzero(self._before != self._bytes[:self._before.size])
-        behind = np.flatnonzero(self._behind != self._bytes[-self._behind.size:])
+        before = np.flatnonzero(self._before != self._bytes[0])
+        behind = np.flatnonzero(self._behind != self._bytes[1])
         if before.size == 0 and behind.size == 0:
             return None
         where = (f"the first one {behind[0]:,} bytes behind its end" if behind.size else
