@@ -173,7 +173,7 @@ class Chart(unittest.TestCase):
         own = {"listen", "metrics-listen", "health-listen", "state-dir", "metrics-tls", "tls-cert", "tls-key",
                "tls-client-ca", "insecure"}
         # Those name files that the chart mounts nowhere.
-        out = {"config", "help", "version", "suites-dir", "worker"}
+        out = {"config", "help", "version", "suites-dir", "worker", "roles-file", "tls-client-crl"}
         self.assertEqual({f"--{k}" for k in free | own | out}, options_of(harness.ASSAYD))
 
 
@@ -183,8 +183,10 @@ class Choices(unittest.TestCase):
 
     def test_tls(self):
         plain, secured = rendered(CHOICES["without TLS"]), rendered([])
-        self.assertTrue(config_of(plain)["insecure"])
-        self.assertNotIn("insecure", config_of(secured))
+        self.assertNotIn("tls-cert", config_of(plain))
+        self.assertTrue(config_of(secured)["metrics-tls"])
+        for documents in (plain, secured):  # kubelet's probes speak no TLS
+            self.assertTrue(config_of(documents)["insecure"])
         for documents, count in ((plain, 0), (secured, 1)):
             for pod in (daemon_pod(documents), nightly_pod(documents)):
                 self.assertEqual(len([v for v in pod["volumes"] if "secret" in v]), count)

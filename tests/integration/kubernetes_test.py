@@ -23,7 +23,7 @@ class Manifests(unittest.TestCase):
 
     def test_the_script_uses_what_the_images_and_the_client_have(self):
         script = "\n".join(line for line in read(SCRIPT).splitlines() if not line.lstrip().startswith("#"))
-        asked = set(re.findall(r"(?<=[ \"])--(?:target|tls-[a-z-]+|at-once|format|reports|expect-devices)\b", script))
+        asked = set(re.findall(r"(?<=[ \"+])--(?:target|tls-[a-z-]+|at-once|format|reports|expect-devices)\b", script))
         self.assertEqual(len(asked), 9)
         self.assertLessEqual(asked, options_of(harness.ASSAY, "qualify") | options_of(harness.ASSAY))
         for name, text in images().items():

@@ -21,7 +21,7 @@ def read(*path):
 
 def options_of(program, *words):
     text = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"--[a-z][a-z-]*", text))
+    return set(re.findall(r"^ +(?:-[a-z],?)?(--[a-z][a-z-]*)", text, re.M))
 
 
 def documents_of(text):

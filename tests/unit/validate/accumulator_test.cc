@@ -34,6 +34,7 @@ enum class Sums {
 
 double Cut(double v, double largest, int bits = kFractionBits) {
   if (largest == 0) return 0;
+  if (!std::isfinite(largest)) return v;  // data of the exact case nan
   const double unit = std::exp2(std::ilogb(largest) - bits);
   return std::trunc(v / unit) * unit;
 }
