@@ -97,7 +97,7 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
       // the connection broke is not told twice.
       if (event.sequence() != 0 && event.sequence() <= after_sequence) continue;
       if (event.sequence() != 0) after_sequence = event.sequence();
-      finished = event.has_finished();
+      finished = finished || event.has_finished();
       on_event(event);
     }
     grpc::Status status = stream->Finish();

@@ -154,8 +154,7 @@ void JobQueue::WriteEnd(const Job& job) {
     Log(LogLevel::kInfo, "job.ended", {{"job", job->name}, {"verdict", v1::Verdict_Name(verdict)}});
     tell_metrics();
     Forget(job);
-    job->hub->Committed(sequence);
-    job->hub->Close(absl::OkStatus());
+    job->hub->End(sequence);
     if (large) ReturnFreeMemory();
   };
   recorder_.Submit(std::move(update), std::move(stored));

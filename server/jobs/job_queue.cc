@@ -259,7 +259,7 @@ absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
       return StopsForNow(name);
     }
     hub = std::make_shared<WatchHub>(stored->last_sequence());
-    hub->Close(absl::OkStatus());
+    hub->End(stored->last_sequence());
   }
   const std::int64_t last = hub->committed();
   if (after_sequence < 0 || after_sequence > last) {

@@ -26,6 +26,14 @@ void WatchHub::Progress(v1::JobEvent event) {
   WakeLocked();
 }
 
+void WatchHub::End(std::int64_t sequence) {
+  const std::lock_guard guard(mutex_);
+  committed_ = sequence;
+  last_ = nullptr;
+  closed_ = true;
+  WakeLocked();
+}
+
 void WatchHub::Close(const absl::Status& status) {
   const std::lock_guard guard(mutex_);
   if (closed_) return;

@@ -48,7 +48,9 @@ class WatchHub {
   void Committed(std::int64_t sequence, std::shared_ptr<const v1::JobEvent> last = nullptr);
   // Replaces the progress that watchers who are up to date get.
   void Progress(v1::JobEvent event);
-  // Nothing more will come: OK where the job has ended.
+  // The job has ended, and `sequence` is its last event: no progress comes after it.
+  void End(std::int64_t sequence);
+  // Nothing more will come, and the job has not ended: watchers get `status`.
   void Close(const absl::Status& status);
 
   std::int64_t committed() const;
@@ -61,7 +63,7 @@ class WatchHub {
   std::int64_t committed_;
   std::shared_ptr<const v1::JobEvent> last_;  // the event committed_, or null
   bool closed_ = false;
-  absl::Status end_;
+  absl::Status end_;  // OK: the job has ended
   v1::JobEvent progress_;
   std::int64_t progress_version_ = 0;
   std::set<StoredWatch*> watches_;

@@ -286,6 +286,11 @@ grpc::Status FakeService::WatchJob(grpc::ServerContext* context, const v1::Watch
       return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
   }
   if (die_after > 0) return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+  if (late_progress) {
+    v1::JobEvent progress;
+    progress.mutable_progress()->set_phase(progress_phase);
+    writer->Write(progress);
+  }
   return grpc::Status::OK;
 }
 

@@ -53,6 +53,7 @@ class FakeService : public v1::ValidationService::Service {
   std::vector<v1::Job> other_jobs;                         // that ListJobs lists, by their state
   bool more_pages = false;                                 // of jobs than ListJobs lists
   std::string progress_phase;                              // not empty: the first case begins so
+  bool late_progress = false;                              // WatchJob tells it after the end, too
   v1::ServerInfo more_info;                                // that GetServerInfo tells
   std::vector<v1::Device> more_devices;                    // that ListDevices lists
   std::vector<v1::Kernel> more_kernels;                    // … and ListKernels, planted ones

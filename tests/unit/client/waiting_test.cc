@@ -113,6 +113,15 @@ TEST(Limits, AWatcherGivesUpIfTheDaemonSaysNothingOrTooLong) {
   }
 }
 
+TEST(Watch, AJobThatHasFinishedIsFinishedWhateverComesAfter) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  service.late_progress = true;
+  const Output output = RunGemm(service, {"--reconnect", "800ms"});
+  EXPECT_EQ(output.code, 0) << output.err;
+  EXPECT_EQ(service.watched_after().size(), 1u);
+}
+
 // The clock jumps while the daemon refuses.
 class JumpingService : public FakeService {
  public:

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "server/pass/job_watch.h"
 #include "tests/unit/server/jobs_fixture.h"
 
 namespace assay::server {
@@ -98,6 +99,32 @@ TEST_F(JobsTest, ProgressComesToWatchersThatAreUpToDate) {
   ASSERT_FALSE(reader.progress().empty());
   EXPECT_EQ(reader.progress()[0].name(), "copy 0");
   EXPECT_EQ(reader.progress()[0].total(), 1);
+}
+
+// A watcher may have read all results before it heard of the progress of the last case.
+TEST_F(JobsTest, NoProgressComesAfterTheEnd) {
+  Start();
+  const std::string name = Create(Copies(1));
+  const std::int64_t last = EventReader(*manager_, name).Rest().back().sequence();
+  auto hub = std::make_shared<WatchHub>(last - 2);
+  int woken = 0;
+  StoredWatch watch(*store_, name, 0, hub, [&] { ++woken; });
+  const auto read = [&] {
+    v1::JobEvent event;
+    const auto next = watch.Read(&event);
+    EXPECT_TRUE(next.ok()) << next.status();
+    return std::pair(next.value_or(JobWatch::Next::kEnd), event);
+  };
+  for (std::int64_t n = 1; n <= last - 2; ++n) EXPECT_EQ(read().second.sequence(), n);
+  EXPECT_EQ(read().first, JobWatch::Next::kWait);
+  v1::JobEvent progress;
+  progress.mutable_progress()->set_phase("late");
+  hub->Progress(progress);
+  hub->End(last);
+  EXPECT_EQ(woken, 1) << "the end is told with its events";
+  EXPECT_EQ(read().second.sequence(), last - 1);
+  EXPECT_TRUE(read().second.has_finished());
+  EXPECT_EQ(read().first, JobWatch::Next::kEnd);
 }
 
 // Ceilings take seconds, and would look like a kernel that hangs.
