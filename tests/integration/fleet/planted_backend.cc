@@ -27,7 +27,8 @@ class PlantedCpu final : public Backend {
 
 }  // namespace
 
-absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
+// Named in full: in another namespace it would be a function that nobody calls.
+absl::StatusOr<const Backend*> kernels::FindBackend(std::string_view name) {
   static const PlantedCpu cpu;
   if (name == cpu.name()) return &cpu;
   return absl::NotFoundError(Cat("a simulated node has no ", name, " backend"));

@@ -58,7 +58,7 @@ absl::StatusOr<Faults> ParseFaults(std::string_view text) {
   for (const std::string& word : words) {
     const std::size_t at = word.find('=');
     if (at == word.npos || !Read(word.substr(0, at), word.substr(at + 1), faults)) {
-      return absl::InvalidArgumentError(Cat("ASSAY_SIMULATED_NODE: \"", word, "\" means nothing"));
+      return absl::InvalidArgumentError(Cat("ASSAY_FAKE_NODE: \"", word, "\" means nothing"));
     }
   }
   return faults;
@@ -66,8 +66,10 @@ absl::StatusOr<Faults> ParseFaults(std::string_view text) {
 
 const Faults& PlantedFaults() {
   static const Faults* const faults = [] {
-    const char* text = std::getenv("ASSAY_SIMULATED_NODE");
-    absl::StatusOr<Faults> parsed = ParseFaults(text == nullptr ? "" : text);
+    // Daemons give workers only variables that they know: a node without faults says so, too.
+    const char* text = std::getenv("ASSAY_FAKE_NODE");
+    absl::StatusOr<Faults> parsed = absl::InvalidArgumentError("ASSAY_FAKE_NODE is not set");
+    if (text != nullptr) parsed = ParseFaults(text);
     if (!parsed.ok()) {
       std::cerr << parsed.status().message() << std::endl;
       std::exit(2);

@@ -1,6 +1,6 @@
 // What is wrong with a node of the simulated fleet, as the environment of its worker says:
 //
-//   ASSAY_SIMULATED_NODE="seed=7 speed=0.97 flip=gemm:fp32:1234:3 crash=softmax:fp32"
+//   ASSAY_FAKE_NODE="seed=7 speed=0.97 flip=gemm:fp32:1234:3 crash=softmax:fp32"
 //
 //   seed    of the noise of its times; without it times are the real ones
 //   speed   of the made-up device its times are of, over that of its model (default 1)

@@ -55,6 +55,7 @@ class PlantedKernel final : public Kernel {
     return status;
   }
   double intermediate_roundoff() const override { return real_->intermediate_roundoff(); }
+  double operand_roundoff() const override { return real_->operand_roundoff(); }
   bool flushes_subnormals() const override { return real_->flushes_subnormals(); }
   Accumulator accumulator() const override { return real_->accumulator(); }
   std::string implementation() const override { return real_->implementation(); }
