@@ -278,6 +278,7 @@ constexpr Entry kBeforeProof[] = {
     {"may-overflow", &MayOverflow},
     {"", &OfOperator},
     {"reads-outside", &ReadsOutside},
+    {"nan-is-lost", &NanIsLost},
     {"zero-output", &ZeroOutput},
     {"constant-output", &ConstantOutput},
     {"truncation", &Truncation},
@@ -333,7 +334,8 @@ Diagnosis Diagnose(const Symptoms& s) {
   };
   if (convicted(false)) return read();
   if (std::optional<Diagnosis> d = First(kBehindProof, s)) return *std::move(d);
-  if (convicted(true)) return read();
+  // Errors of the size that narrow sums have are not theirs if exact cases say otherwise.
+  if (convicted(true) && !RoundsASingleTerm(s) && !SumsAreRight(s)) return read();
   if (std::optional<Diagnosis> d = First(kBehindSuspects, s)) return *std::move(d);
   return {};
 }

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/diagnose/anatomy_words.h"
 #include "kernels/diagnose/diagnose_rules.h"
+#include "kernels/numerics/grouped.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/text/cat.h"
 
@@ -58,6 +59,20 @@ std::optional<Reading> ReadsOutside(const Symptoms& s) {
                      "): memory outside the operands was read, or never written",
                      padded ? "; padding between rows reads as NaN" : "; guard bands read as NaN"),
                  std::move(next)};
+}
+
+std::optional<Reading> NanIsLost(const Symptoms& s) {
+  const CompareResult& r = *s.outcome.compare;
+  // Only where all else is right.
+  if (r.reference_nan_count == 0 || r.nan_count > 0 || r.beyond_probable > 0 ||
+      r.class_mismatches != r.reference_nan_count) {
+    return std::nullopt;
+  }
+  return Reading{Cat(Grouped(r.reference_nan_count),
+                     " NaN of the right result come out as numbers, and all else is right: "
+                     "something replaces NaN"),
+                 "look for a max, min, clip or comparison of the inputs or the result (each is "
+                 "false for NaN), for a function that replaces NaN, and for fast-math"};
 }
 
 std::optional<Reading> NonFinite(const Symptoms& s) {

@@ -17,6 +17,11 @@ using Rule = std::optional<Reading>(const Symptoms& s);
 const Finding* FindingOf(const Symptoms& s, Reason reason);
 // All inputs are measured and finite.
 bool InputsFinite(const Symptoms& s);
+// Whether exact cases fail in which each result is one product, or a sum of few. An accumulator
+// or an intermediate of 16 bits keeps those, so the fault is another.
+bool RoundsASingleTerm(const Symptoms& s);
+// Whether exact sums that are too long for 16 bits come out right.
+bool SumsAreRight(const Symptoms& s);
 // What the case's operator knows, and what it may look at.
 const Diagnostics& OperatorsOwn(const Symptoms& s);
 Signs SignsOf(const Symptoms& s);
@@ -25,7 +30,7 @@ Signs SignsOf(const Symptoms& s);
 Rule WritesOutside, ChangesInput, Nondeterministic, TolerancesTooTight, ProbesOnly, Slow,
     Suspicious, TooWide, NothingProven, Unread;
 // NaN and infinities (diagnose_classes.cc).
-Rule MayOverflow, OfOperator, ReadsOutside, NonFinite;
+Rule MayOverflow, OfOperator, ReadsOutside, NonFinite, NanIsLost;
 // Where errors lie (diagnose_places.cc).
 Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads,
     PlaceOfOperator;

@@ -53,6 +53,22 @@ bool HasInput(const Symptoms& s, std::string_view name) {
                      [&](const Operand& o) { return o.name == name; });
 }
 
+// Cuts give errors from 0 to one unit, all to one side: 0.5 on average. Another error whose mean
+// is as large has elements beyond a unit, for it grows with the digits of the result.
+constexpr double kMeanOfCut = 0.5;
+constexpr double kMeanIsNear = 0.1;
+
+// Whether a wrong element is off by more than a unit and what its arithmetic may cost beside
+// the one rounding.
+bool BeyondAUnit(const Anatomy& a, DType format) {
+  return std::any_of(a.samples.begin(), a.samples.end(), [format](const WrongElement& e) {
+    if (e.expected == 0.0) return false;
+    const double unit = std::exp2(std::ilogb(e.expected) - Info(format).mantissa_bits);
+    const double arithmetic = e.bound - Info(format).unit_roundoff * std::abs(e.expected);
+    return std::abs(e.actual - e.expected) > 1.001 * unit + std::max(0.0, arithmetic);
+  });
+}
+
 const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
   for (const ProbeOutcome& p : s.outcome.probes) {
     if (p.name == name) return &p;
@@ -60,11 +76,34 @@ const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
   return nullptr;
 }
 
+// Whether one rounding to bf16, the format with the fewest digits that sums are kept in, is as far
+// off as the element that the probe names. Then the sum itself may be right.
+bool OneRoundingExplains(const ProbeOutcome& probe) {
+  if (!probe.first.has_value()) return false;
+  const ElementSample& e = *probe.first;
+  return std::abs(e.actual - e.expected) <=
+         2 * Info(DType::kBF16).unit_roundoff * std::abs(e.expected);
+}
+
 }  // namespace
+
+bool RoundsASingleTerm(const Symptoms& s) {
+  return std::any_of(s.outcome.probes.begin(), s.outcome.probes.end(), [](const ProbeOutcome& p) {
+    return p.verdict == Verdict::kFailed &&
+           (p.name == "exact-sparse" || p.name.starts_with("exact-significand"));
+  });
+}
+
+bool SumsAreRight(const Symptoms& s) {
+  const ProbeOutcome* integers = ProbeNamed(s, "exact-integers");
+  return integers != nullptr && integers->verdict == Verdict::kPassed;
+}
 
 std::optional<Reading> ZeroOutput(const Symptoms& s) {
   const CompareResult& r = *s.outcome.compare;
-  if (s.anatomy == nullptr || r.zero_count < r.count || r.reference_zero_count == r.count) {
+  // Zeros in place of NaN are another fault (NanIsLost).
+  if (s.anatomy == nullptr || r.zero_count < r.count ||
+      r.reference_zero_count + r.reference_nan_count == r.count) {
     return std::nullopt;
   }
   return Reading{
@@ -144,13 +183,18 @@ std::optional<Reading> NarrowSums(const Symptoms& s) {
     return std::nullopt;
   }
   return Reading{
-      "sums of small integers that FP32 holds exactly come out wrong, sums of few terms "
-      "do not: the accumulator is not FP32",
+      Cat("sums of small integers that FP32 holds exactly come out wrong, sums of few terms "
+          "do not: the accumulator is not FP32",
+          OneRoundingExplains(*integers)
+              ? ", or the results pass through a narrower format on their way"
+              : ""),
       "accumulate in FP32 (the library's compute type) and round once at the end"};
 }
 
 std::optional<Reading> NarrowBf16(const Symptoms& s) {
   if (s.anatomy == nullptr || s.plan.output.dtype != DType::kBF16) return std::nullopt;
+  // A single term with bf16's digits passes through bf16 unchanged.
+  if (RoundsASingleTerm(s)) return std::nullopt;
   const Anatomy& a = *s.anatomy;
   const double u = Info(DType::kBF16).unit_roundoff;
   // Everywhere, and of the size that a few roundings to bf16 have.
@@ -172,13 +216,13 @@ std::optional<Reading> Truncation(const Symptoms& s) {
   const CompareResult& r = *s.outcome.compare;
   const auto n = static_cast<double>(r.bias_count);
   const double mean = n > 0 ? r.bias_sum / n : 0;
-  // Errors of many units have another cause, and a mean of their own.
-  if (std::abs(mean) > 1.0) return std::nullopt;
+  if (!(std::abs(std::abs(mean) - kMeanOfCut) < kMeanIsNear)) return std::nullopt;
+  if (s.anatomy != nullptr && BeyondAUnit(*s.anatomy, s.plan.output.dtype)) return std::nullopt;
   if (FindingOf(s, Reason::kBias) == nullptr) {
     // What is wrong otherwise is no bias, too: errors from 0 to one unit, to one side, alone.
     if (s.anatomy == nullptr || r.bias_count < kBiased) return std::nullopt;
     const double spread = std::sqrt(std::max(0.0, r.bias_sum_squared / n - mean * mean));
-    if (!(std::abs(std::abs(mean) - 0.5) < 0.1 && spread < 0.35)) return std::nullopt;
+    if (!(spread < 0.35)) return std::nullopt;
   }
   if (mean < 0) {
     return Reading{absl::StrFormat("results are cut towards 0, not rounded (mean error %.2f of the "

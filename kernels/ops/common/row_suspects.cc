@@ -1,5 +1,6 @@
 #include "kernels/ops/common/row_suspects.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -13,6 +14,20 @@ namespace {
 // The share of a row's errors that a simulation may leave, for the kernel rounds otherwise.
 // Another fault of a sum makes errors of the same sign and of a near size by chance.
 constexpr double kLeft = 0.05;
+
+// One unit in the last place of `format` at a normal v.
+double UnitAt(DType format, double v) {
+  return std::exp2(std::ilogb(v) - Info(format).mantissa_bits);
+}
+
+// Whether enough elements are off by a unit or more. Any small error that points the same way
+// explains elements that are only rounded to the other side.
+bool TellApart(std::span<const WrongElement> elements, DType format) {
+  const auto far = std::count_if(elements.begin(), elements.end(), [format](const WrongElement& e) {
+    return e.expected != 0.0 && std::abs(e.actual - e.expected) >= UnitAt(format, e.expected);
+  });
+  return static_cast<std::size_t>(far) >= kLeastTested;
+}
 
 // Whether the simulated errors of each row are those seen, but for the share above.
 std::optional<Proof> Explains(std::span<const WrongElement> elements, std::span<const double> value,
@@ -53,6 +68,7 @@ Suspect Simulated(const Scene& scene, Simulate simulate, std::string reads_as,
   auto test = [&scene, simulate = std::move(simulate)](
                   std::span<const WrongElement> elements) -> std::optional<Proof> {
     const std::int64_t cols = scene.plan.output.extents.cols;
+    if (!TellApart(elements, scene.plan.output.dtype)) return std::nullopt;
     std::vector<double> value;
     for (const WrongElement& e : elements) {
       const std::vector<double> row = RowOf(scene, e.index);

@@ -20,6 +20,10 @@ namespace {
 // Errors of a simulated accumulator and the seen ones are of one size within this.
 constexpr double kAlike = 1.5;
 
+// What the size of errors alone tells.
+constexpr std::string_view kNarrowSomewhere =
+    "the accumulator is not FP32, or the results pass through a narrower format on their way";
+
 // The products behind elements, in the order of k. Suspects look at the same elements, so those of
 // the last few are kept.
 class Products {
@@ -153,7 +157,17 @@ Suspect WrongStretch(const Scene& scene, std::shared_ptr<Products> products) {
   return suspect;
 }
 
-// Sums kept in a format narrower than fp32: the errors are of the size that gives.
+// Whether all of them are numbers of a format with fewer digits than the output's. Of an output
+// that is not kept in that format, chance does not make them so.
+bool AllAreNumbersOf(DType format, DType output, std::span<const WrongElement> elements) {
+  return Info(format).mantissa_bits < Info(output).mantissa_bits &&
+         std::all_of(elements.begin(), elements.end(), [format](const WrongElement& e) {
+           return Quantise(e.actual, format) == e.actual;
+         });
+}
+
+// Sums kept in a format narrower than fp32: the errors are of the size that gives. Size alone names
+// no format, because other errors have it by chance.
 Suspect NarrowAccumulator(const Scene& scene, std::shared_ptr<Products> products, DType format) {
   Suspect suspect;
   suspect.reads_as = Cat("the sums are kept in ", Name(format),
@@ -200,9 +214,10 @@ Suspect NarrowAccumulator(const Scene& scene, std::shared_ptr<Products> products
     // Such sums must be able to pass their bounds, else something else did.
     const bool able = simulated >= 0.75 * std::sqrt(bounds / n);
     if (!alike || !small || !able) return std::nullopt;
+    const bool named = AllAreNumbersOf(format, scene.plan.output.dtype, elements);
     return Proof{absl::StrFormat("the errors are of the size that gives: %.2g rms, %.2g simulated",
                                  seen, simulated),
-                 "", true};
+                 named ? "" : std::string(kNarrowSomewhere), true};
   };
   return suspect;
 }

@@ -402,6 +402,84 @@ TEST(Diagnose, CallsAKernelSlow) {
   EXPECT_EQ(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as, "");
 }
 
+// Other errors of the same size are not taken for bf16: single terms, which bf16 keeps, are wrong.
+TEST(Diagnose, TakesNoOtherErrorForIntermediatesInBf16) {
+  const auto noisy = [](std::vector<double>& y, const Plan&) {
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      y[i] *= 1 + 0x1p-8 * 6 * std::sin(static_cast<double>(i * 7 + 1));
+    }
+  };
+  CaseOutcome outcome = RunDistorted(AttentionCase(DType::kBF16, 2, 64, 32, false), noisy);
+  ASSERT_THAT(outcome.reads_as, HasSubstr("bf16 roundings everywhere"));
+  const Case c = AttentionCase(DType::kBF16, 2, 64, 32, false);
+  Anatomy anatomy;
+  anatomy.wrong = anatomy.seen = 4096;
+  anatomy.rms_expected = 1;
+  anatomy.rms_error = 0x1p-6;
+  outcome.probes.clear();
+  for (const std::string_view name : {"exact-sparse", "exact-significand-v", "shift"}) {
+    ProbeOutcome probe;
+    probe.name = name;
+    probe.verdict = Verdict::kFailed;
+    outcome.probes = {probe};
+    const std::string reading = Diagnose({c, *outcome.plan, outcome, &anatomy, nullptr}).reads_as;
+    EXPECT_EQ(reading.find("bf16 roundings") != std::string::npos, name == "shift") << reading;
+  }
+}
+
+// A factor near 1 shifts all results to one side by half a unit, and is no cut.
+TEST(Diagnose, TakesNoFactorForATruncation) {
+  for (const DType t : {DType::kF16, DType::kBF16}) {
+    const double u = Info(t).unit_roundoff;
+    for (const double units : {-0.9, -0.75, -0.5, 0.5, 0.9}) {
+      const CaseOutcome outcome =
+          RunDistorted(GemmCase(t, 64, 64, 64), [u, units](std::vector<double>& y, const Plan&) {
+            for (double& v : y) v *= 1 + u * units;
+          });
+      EXPECT_THAT(outcome.reads_as, Not(HasSubstr("cut towards 0"))) << units;
+      EXPECT_THAT(outcome.reads_as, Not(HasSubstr("rounded away"))) << units;
+    }
+  }
+}
+
+// Zeros where the result is NaN were stored. What replaces NaN is at fault.
+TEST(Diagnose, TellsALostNanFromAResultThatIsNeverStored) {
+  Case c;
+  c.problem = SoftmaxProblem{.rows = 3, .cols = 65};
+  c.dtype = DType::kBF16;
+  c.pattern = "all-inf";
+  const CaseOutcome outcome = RunDistorted(c, [](std::vector<double>& y, const Plan&) {
+    for (double& v : y) v = 0;
+  });
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reads_as, HasSubstr("195 NaN of the right result come out as numbers"));
+  EXPECT_THAT(outcome.next_step, HasSubstr("function that replaces NaN"));
+}
+
+// Errors of the size that narrow sums have prove no narrow sum if exact cases say otherwise.
+TEST(Diagnose, BelievesExactSumsMoreThanTheSizeOfErrors) {
+  const Case c = GemmCase(DType::kBF16, 64, 64, 64);
+  CaseOutcome outcome;
+  outcome.verdict = Verdict::kFailed;
+  outcome.plan = *FindOp("gemm")->MakePlan(c);
+  outcome.compare.emplace();
+  Conviction narrow{"the accumulator is not FP32", "by size", "", /*circumstantial=*/true};
+  const auto reads = [&](Verdict sparse, Verdict integers) {
+    outcome.probes.assign(2, ProbeOutcome());
+    outcome.probes[0].name = "exact-sparse";
+    outcome.probes[0].verdict = sparse;
+    outcome.probes[1].name = "exact-integers";
+    outcome.probes[1].verdict = integers;
+    return Diagnose({c, *outcome.plan, outcome, nullptr, &narrow}).reads_as;
+  };
+  EXPECT_THAT(reads(Verdict::kPassed, Verdict::kFailed), HasSubstr("not FP32 (by size)"));
+  EXPECT_THAT(reads(Verdict::kSkipped, Verdict::kSkipped), HasSubstr("not FP32 (by size)"));
+  EXPECT_THAT(reads(Verdict::kFailed, Verdict::kFailed), Not(HasSubstr("not FP32")));
+  EXPECT_THAT(reads(Verdict::kPassed, Verdict::kPassed), Not(HasSubstr("not FP32")));
+  narrow.circumstantial = false;
+  EXPECT_THAT(reads(Verdict::kFailed, Verdict::kPassed), HasSubstr("not FP32 (by size)"));
+}
+
 // What only exact data show, and what they say of the accumulator.
 TEST(Diagnose, ReadsTheExactProbes) {
   Case c = GemmCase(DType::kF32, 64, 64, 64);
@@ -418,6 +496,14 @@ TEST(Diagnose, ReadsTheExactProbes) {
   outcome.probes = {sparse, integers};
   EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as,
               HasSubstr("the accumulator is not FP32"));
+  // One rounding of the right sum is off as far as that: 515 of 514.
+  const std::string_view passing = "or the results pass through a narrower format";
+  outcome.probes[1].first.emplace();
+  outcome.probes[1].first->expected = 514;
+  outcome.probes[1].first->actual = 515;
+  EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as, HasSubstr(passing));
+  outcome.probes[1].first->actual = 504;
+  EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as, Not(HasSubstr(passing)));
   outcome.probes[0].verdict = Verdict::kFailed;
   EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as,
               HasSubstr("exact data do not (exact-sparse, exact-integers)"));
