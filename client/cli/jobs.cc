@@ -184,10 +184,11 @@ std::string Cancelled(const v1::Job& before, const v1::Job& after) {
                    counts.unsupported() + counts.errors();
   if (!Ended(after)) {
     return absl::StrCat(after.name(), " is being cancelled: the case that runs is stopped, ", done,
-                        " of ", counts.total(), " have their results");
+                        " of ", counts.total(),
+                        counts.total() == 1 ? " has its result" : " have their results");
   }
   return absl::StrCat(after.name(), " ", state, ": ", done, " of ", counts.total(),
-                      " cases have their results");
+                      counts.total() == 1 ? " case has its result" : " cases have their results");
 }
 
 ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {

@@ -150,10 +150,14 @@ std::string ProbeText(const v1::ProbeResult& p) {
   return text;
 }
 
+std::string ElementsText(std::int64_t count) {
+  return absl::StrCat(CountText(count), count == 1 ? " element" : " elements");
+}
+
 std::string CriterionText(const v1::CriterionResult& c) {
   std::string text = absl::StrCat(Word(c.criterion()), c.passed() ? " would pass" : " would fail");
   if (c.has_mismatches() && c.mismatches() > 0) {
-    absl::StrAppend(&text, " (", CountText(c.mismatches()), " elements)");
+    absl::StrAppend(&text, " (", ElementsText(c.mismatches()), ")");
   }
   return text;
 }
@@ -162,7 +166,7 @@ std::string CriterionText(const v1::CriterionResult& c) {
 std::string QuietChecks(const v1::CaseResult& result) {
   const v1::ErrorStats& s = result.stats();
   std::vector<std::string> checks;
-  checks.push_back(absl::StrCat(CountText(s.count()), " elements compared"));
+  checks.push_back(absl::StrCat(ElementsText(s.count()), " compared"));
   if (result.has_checksum()) {
     checks.back() += " one by one, all of them by the checksums of their rows and columns";
   }

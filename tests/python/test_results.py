@@ -103,9 +103,19 @@ def test_the_prompt_shows_a_line_for_each_case():
         "attention   FAILED   bound: too far\\x1b[2J",
         "jobs/<1> FAILED: None"]
     assert repr(report(case())).startswith("attention   passed   bound 0.50\n"), "what was not checked is not named"
+    tolerant = case(rho=1.13, criterion=types_pb2.CRITERION_ALLCLOSE, deterministic=True)
+    assert repr(report(tolerant)).startswith("attention   passed   allclose · determinism\n"), "1.13 times what did not judge"
     lacking = case_pb2.Finding(reason="unsupported", message="onednn has no fp16")
     shown = repr(report(case(rho=0.0), case(types_pb2.VERDICT_UNSUPPORTED, findings=[lacking]))).splitlines()
     assert shown[:2] == ["attention   passed        exact", "attention   UNSUPPORTED   onednn has no fp16"]
+
+
+@pytest.mark.parametrize("counts, text", [((1, 0, 0, 0, 0, 1, 0), "0 passed, 0 failed, 1 error"),
+                                          ((4, 1, 1, 0, 0, 2, 0), "1 passed, 1 failed, 2 errors"),
+                                          ((2, 1, 0, 1, 0, 0, 0), "1 passed, 0 failed, 1 inconclusive")])
+def test_counts_are_in_the_singular_and_plural(counts, text):
+    total, passed, failed, inconclusive, unsupported, errors, skipped = counts
+    assert str(results.VerdictCounts(total, passed, failed, inconclusive, unsupported, errors, skipped)) == text
 
 
 def test_pickle():

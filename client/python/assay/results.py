@@ -120,7 +120,8 @@ class VerdictCounts:
 
     def __str__(self) -> str:
         words = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "total"}
-        return ", ".join(f"{count} {name}" for name, count in words.items() if count or name in ("passed", "failed"))
+        return ", ".join(f"{count} {'error' if name == 'errors' and count == 1 else name}"
+                         for name, count in words.items() if count or name in ("passed", "failed"))
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,15 @@ from .errors import visible
 
 
 def _checks(result: Any) -> list[str]:
-    """The checks that a case passed: "bound 0.42", "5 of 5 probes", "determinism", "11.0 of 11 bits"."""
+    """The checks that a case passed: "bound 0.42", "5 of 5 probes", "determinism", "11.0 of 11 bits".
+
+    The largest error/bound is said only where the bound judged. Beside a tolerance of the caller's it may be above 1.
+    """
     stats, precision = result.stats, result.precision
     probes = [probe.verdict for probe in result.probes if probe.verdict in ("PASSED", "FAILED")]
     rho: Optional[float] = stats and stats.rho
     criterion = result.criterion or "bound"
-    parts = [] if rho is None else ["exact" if rho == 0 else f"{criterion} {rho:.2f}"]
+    parts = [] if rho is None else ["exact" if rho == 0 else f"bound {rho:.2f}" if criterion == "bound" else criterion]
     parts += [f"{probes.count('PASSED')} of {len(probes)} probes"] * bool(probes)
     parts += ["determinism"] * bool(result.deterministic)
     if precision is not None and precision.bits is not None and precision.declared_bits is not None:

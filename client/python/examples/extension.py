@@ -1,4 +1,4 @@
-"""A kernel in C, called from Python and judged. An extension for CUDA is judged in the same way.
+"""A kernel in C, called from Python and judged. cuda_extension.py has one of CUDA.
 
 Needs a daemon (`assayd &`), numpy and a C compiler.
 """
