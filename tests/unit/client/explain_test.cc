@@ -80,6 +80,8 @@ TEST(Explain, SaysOfAPassHowCloseItCame) {
   EXPECT_THAT(output.out, HasSubstr("nothing failed"));
   EXPECT_THAT(output.out, HasSubstr("margin    the largest error is 0.92 of its element's bound"));
   EXPECT_THAT(output.out, HasSubstr("2,048 elements compared"));
+  service.results[0].mutable_stats()->set_count(1);
+  EXPECT_THAT(Assay(service, {"explain", "4f2k"}).out, HasSubstr("1 element compared"));
 }
 
 TEST(Explain, TellsValuesApartThatAreNear) {

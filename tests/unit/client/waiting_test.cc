@@ -185,6 +185,12 @@ TEST(Cancel, SaysWhatItDid) {
   };
   EXPECT_EQ(said(v1::JOB_STATE_QUEUED, v1::JOB_STATE_CANCELLED),
             "jobs/4f2k cancelled: 0 of 2 cases have their results\n");
+  FakeService one;
+  one.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  one.known_state = v1::JOB_STATE_QUEUED;
+  one.cancelled_state = v1::JOB_STATE_CANCELLED;
+  EXPECT_EQ(Assay(one, {"cancel", "4f2k"}).out,
+            "jobs/4f2k cancelled: 0 of 1 case has its result\n");
   EXPECT_EQ(said(v1::JOB_STATE_RUNNING, v1::JOB_STATE_RUNNING),
             "jobs/4f2k is being cancelled: the case that runs is stopped, 0 of 2 have their "
             "results\n");
