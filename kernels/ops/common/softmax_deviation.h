@@ -8,10 +8,11 @@
 // quotient. All elements of a row share the errors of m and of l, as a common factor 1 + β. There
 // is no common offset. (n + 1)·(2 + Σr²)/6 is that of a sequential sum (deviation.h) in units of l.
 // D is the number of distinct exponentials (row_depth.h). c = Σ r·min(1, (u/r)³)/4 is what l loses
-// to small exponentials (softmax_sums.h). f = 2·the accumulator's smallest normal number + q_i/l is
-// for exponentials that are flushed, u_i and q_i for a narrower format that a kernel declares for
-// them (softmax_sums.h). fit is how far the elements' own errors move β (row_fit.h). seen is what
-// usual orders lose of l on the data at hand (sum_orders.h). It is little for random data.
+// to small exponentials (softmax_sums.h). f = 2·the accumulator's smallest normal number + q_i/l +
+// q_r is for exponentials that are flushed, u_i, q_i and q_r for a narrower format that a kernel
+// declares for them or for its results (softmax_sums.h). fit is how far the elements' own errors
+// move β (row_fit.h). seen is what usual orders lose of l on the data at hand (sum_orders.h). It is
+// little for random data.
 //
 // The direction D = r·(x − x̄), x̄ the mean of x with weights r²/σ², is the change of an element if
 // the arguments of exp grow by a common factor, without the part that is a common factor of r. The

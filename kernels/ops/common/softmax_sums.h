@@ -48,20 +48,24 @@ ASSAY_HOST_DEVICE inline double SoftmaxSpread(double r, double x, double max) {
   return r > 0 ? r * (max - x + std::abs(x) + std::abs(max)) : 0.0;
 }
 
-// The format that a kernel declares it holds its exponentials in. Both are 0 if it declares none.
+// The format that a kernel declares it holds its exponentials or its result in. All are 0 if it
+// declares none.
 struct HeldFormat {
   double roundoff = 0;   // u_i
   double half_step = 0;  // q_i, half of its smallest step
+  // q_r: the same of a result that is held in it. 0 if the output has no finer steps.
+  double result_half_step = 0;
 };
 
 // How far the sum of a row's outputs may be from 1, with the spread of the row. Exponentials
-// lose q_i each, and l is at least 1.
+// lose q_i each, and l is at least 1. Results lose q_r each.
 ASSAY_HOST_DEVICE inline double SoftmaxSumBound(const Arithmetic& arithmetic,
                                                 const OutputRounding& rounding,
                                                 const HeldFormat& held, std::int64_t n,
                                                 double spread) {
   const double length = static_cast<double>(n);
-  return rounding.u + held.roundoff + length * (rounding.half_quantum + held.half_step) +
+  const double steps = rounding.half_quantum + held.half_step + held.result_half_step;
+  return rounding.u + held.roundoff + length * steps +
          arithmetic.times *
              (arithmetic.u * (8 + length + 2 * spread) + length * arithmetic.min_normal);
 }

@@ -33,6 +33,13 @@ ASSAY_HOST_DEVICE inline double SoftmaxRowRoundings(const SoftmaxTerms& t, const
   return 8 + SumRoundings(t.n, t.depth, row.lost, t.arithmetic.u * row.sum);
 }
 
+// What steps near 0 cost an element of a row with the sum l. With p the exponential and r = p/l, a
+// kernel holds p + d, |d| <= q_i, so that it divides r·l + d by l, and the quotient is off by d/l.
+// It may hold the quotient as well, which is off by q_r more.
+ASSAY_HOST_DEVICE inline double SoftmaxStepLoss(const HeldFormat& held, double sum) {
+  return held.half_step / sum + held.result_half_step;
+}
+
 // E of an element, from r, x, its row and the row's SoftmaxRowRoundings.
 ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r, double x,
                                                  const SoftmaxRow& row, double row_roundings) {
@@ -42,7 +49,7 @@ ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r
       2 * std::abs(x - row.max) + 2 * (std::abs(x) + std::abs(row.max)) + row_roundings;
   const Arithmetic& a = t.arithmetic;
   return a.times * (r * a.u * roundings + kFlushedExp * a.min_normal) + r * t.held.roundoff +
-         t.held.half_step / row.sum;
+         SoftmaxStepLoss(t.held, row.sum);
 }
 
 }  // namespace assay::kernels

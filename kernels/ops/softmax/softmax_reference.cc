@@ -10,13 +10,13 @@ namespace assay::inline kernels {
 
 namespace {
 
-// A kernel holds exponentials in the input's format or in the output's. The roundoff alone does not
-// say which, so the larger step counts.
+// A kernel holds exponentials, or results, in the input's format or in the output's. The roundoff
+// alone does not say which, so the larger step counts.
 HeldFormat HeldFormatOf(DType input, const Plan& plan) {
   if (!(plan.intermediate_roundoff > 0)) return {};
-  const double step = std::max(
-      {Info(input).min_subnormal, Info(plan.output.dtype).min_subnormal, plan.intermediate_step});
-  return {plan.intermediate_roundoff, step / 2};
+  const double of_output = Info(plan.output.dtype).min_subnormal;
+  const double step = std::max({Info(input).min_subnormal, of_output, plan.intermediate_step});
+  return {plan.intermediate_roundoff, step / 2, of_output < step ? step / 2 : 0};
 }
 
 }  // namespace
@@ -29,14 +29,15 @@ SoftmaxTerms MakeSoftmaxTerms(const SoftmaxProblem& problem, DType input, const 
 SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input,
                                       const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
+  const HeldFormat held = HeldFormatOf(input, plan);
   return {static_cast<double>(problem.cols),
           arithmetic.u,
           plan.intermediate_roundoff,
           DistinctAddends(plan.inputs[0].pattern, input, Addends::kExponentials, problem.cols,
                           arithmetic.u),
-          kFlushedExp * arithmetic.min_normal,
+          kFlushedExp * arithmetic.min_normal + held.result_half_step,
           OutputStepsOf(plan.output.dtype),
-          HeldFormatOf(input, plan).half_step};
+          held.half_step};
 }
 
 void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms,

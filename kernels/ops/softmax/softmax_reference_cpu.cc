@@ -56,8 +56,8 @@ void Row(const SoftmaxTerms& terms, std::int64_t n, const double* x, double* val
   row.lost = hn::GetLane(hn::SumOfLanes(d, lost));
   const V two = hn::Set(d, 2.0), u = hn::Set(d, arithmetic.u * arithmetic.times);
   const V fixed = hn::Set(d, SoftmaxRowRoundings(terms, row));
-  const V flush = hn::Set(
-      d, kFlushedExp * arithmetic.min_normal * arithmetic.times + terms.held.half_step / row.sum);
+  const V flush = hn::Set(d, kFlushedExp * arithmetic.min_normal * arithmetic.times +
+                                 SoftmaxStepLoss(terms.held, row.sum));
   const V size = hn::Abs(max);
   const V held = hn::Set(d, terms.held.roundoff);
   for (std::int64_t i = 0; i < n; i += lanes) {
