@@ -47,6 +47,7 @@ constexpr Cheat kCheats[] = {
     {"writes-judge", Barrier::kMemory},
     {"traces-judge", Barrier::kMemory},
     {"judge-descriptors", Barrier::kMemory},
+    {"symbol-clash", Barrier::kMemory, Mode::kBoth},
     {"own-descriptors", Barrier::kFiles},
     {"writes-file", Barrier::kFiles},
     {"reads-file", Barrier::kFiles},

@@ -116,6 +116,7 @@ class Adversarial(unittest.TestCase):
         self.assertEqual(by["cache-by-pointer"], "stale")
         self.assertEqual(by["expected-in-memory"], "memory")
         self.assertEqual(by["own-clock"], "clock")
+        self.assertEqual((by["symbol-clash"], by["restarts"]), ("memory", "processes"))
         summary = self.document["summary"]
         self.assertEqual(summary["found"] + summary["impossible"], len(rows))
         self.assertEqual(summary["twins_passed"], len(rows))
