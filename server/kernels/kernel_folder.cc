@@ -50,6 +50,23 @@ bool IsSame(const v1::UserKernel& a, const v1::UserKernel& b) {
   return a.sha256() == b.sha256() && a.form() == b.form();
 }
 
+// "C", "CXX", "CUDA": as the API calls them.
+std::string_view NameOf(v1::KernelForm form) {
+  std::string_view name = v1::KernelForm_Name(form);
+  constexpr std::string_view kPrefix = "KERNEL_FORM_";
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  return name;
+}
+
+// The name of a kernel comes from its bytes alone, so that the same bytes in two forms have one.
+std::string Clash(const v1::UserKernel& here, const v1::UserKernel& sent) {
+  if (here.sha256() != sent.sha256()) {
+    return Cat("another kernel is called ", sent.provider(), " here");
+  }
+  return Cat("the same bytes are here as ", NameOf(here.form()), ", not as ", NameOf(sent.form()),
+             ": they are called ", sent.provider(), " in both forms");
+}
+
 bool IsId(std::string_view text) {
   return text.size() == kKernelIdLength && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
@@ -163,7 +180,7 @@ bool KernelFolder::IsFresh(const Entry& entry) const {
 
 absl::Status KernelFolder::CheckPlace(const Entry& entry, const v1::UserKernel& kernel) const {
   if (IsSame(entry.kernel, kernel)) return absl::OkStatus();
-  const std::string another = Cat("another kernel is called ", kernel.provider(), " here");
+  const std::string another = Clash(entry.kernel, kernel);
   if (IsFresh(entry)) {
     return absl::AlreadyExistsError(Cat(another, ", and was used in the last ",
                                         absl::FormatDuration(options_.fresh),

@@ -188,12 +188,15 @@ TEST_F(KernelFolderTest, TheSameBytesInAnotherFormTakeThePlaceOfWhatNoJobNames) 
   const absl::Status named = folder->FindSame(cxx).status();
   EXPECT_TRUE(absl::IsAlreadyExists(named));
   EXPECT_THAT(std::string(named.message()), HasSubstr("kept jobs name it; change a byte"));
+  EXPECT_THAT(std::string(named.message()), HasSubstr("the same bytes are here as C, not as CXX"));
   EXPECT_EQ(LibraryOf('a'), "of C");
   named_.clear();
   ASSERT_TRUE(Put(*folder, cxx, "", "of C++").ok());
   EXPECT_EQ(LibraryOf('a'), "of C++");
   options_.fresh = absl::Hours(1000);
-  EXPECT_TRUE(absl::IsAlreadyExists(Open()->FindSame(c).status()));
+  const absl::Status fresh = Open()->FindSame(c).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(fresh));
+  EXPECT_THAT(std::string(fresh.message()), HasSubstr("the same bytes are here as CXX, not as C:"));
 }
 
 TEST(KernelIdTest, OnlyTwelveHexadecimalDigitsAreAnId) {
