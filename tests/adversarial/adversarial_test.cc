@@ -81,6 +81,7 @@ const std::vector<Row>& Table() {
       {"huge_workspace", kValidate, kInconclusive, {Reason::kMemory}},
       {"with_workspace", kBoth},
       {"refuses", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
+      {"no_memory", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
   };
   return *table;
 }

@@ -94,6 +94,11 @@ class RunnerKernel final : public Kernel {
       case ASSAY_RACE:
         return FailedKernel({.error = KernelError::kVaries},
                             said.empty() ? "the kernel says that it has a race" : said);
+      case ASSAY_NO_MEMORY:
+        return FailedKernel(
+            {}, Cat("launch returned ", *status,
+                    ", for want of memory (beside its operands it may have ",
+                    description_->memory_bytes, " bytes)", said.empty() ? "" : ": ", said));
       default:
         return FailedKernel({}, Cat("launch returned ", *status, said.empty() ? "" : ": ", said));
     }
