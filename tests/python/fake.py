@@ -16,12 +16,18 @@ class Fake(service_pb2_grpc.ValidationServiceServicer):
 
     def __init__(self, **answers):
         self.streams = []  # of each WatchJob: what it sends, and then how it ends
-        self.asked = []  # the requests that came
+        self.asked = []  # the requests of WatchJob that came
+        self.job = None  # that GetJob has
         self.result = lambda header: case_pb2.CaseResult()
         self.__dict__.update(answers)
 
     def GetServerInfo(self, request, context):
         return device_pb2.ServerInfo(version=self.version, host="fake")
+
+    def GetJob(self, request, context):
+        if self.job is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such job")
+        return self.job
 
     def CompareTensors(self, request_iterator, context):
         header = next(request_iterator).header

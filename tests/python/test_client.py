@@ -159,6 +159,22 @@ def test_watch_gives_up():
             list(client.watch("jobs/1"))
 
 
+def test_watch_of_progress_alone_gives_up():
+    streams = [([event(0, progress=job_pb2.CaseProgress())], end) for end in (grpc.StatusCode.UNAVAILABLE, None)] * 9
+    with served(Fake(streams=streams)) as target, package.connect(target) as client:
+        with pytest.raises(package.Unavailable):
+            list(client.watch("jobs/1", reconnect=0.3))
+
+
+def test_watch_after_the_last_event_ends():
+    ended = job_pb2.Job(name="jobs/1", last_sequence=4)
+    ended.end_time.GetCurrentTime()
+    fake = Fake(streams=[([], None)] * 2, job=ended)
+    with served(fake) as target, package.connect(target) as client:
+        assert list(client.watch("jobs/1", after=4)) == []
+    assert len(fake.asked) == 1
+
+
 def resolved(target=None, **keywords):
     from assay.connection import Tls, resolve
     tls = {k[4:]: v for k, v in keywords.items() if k.startswith("tls_")}

@@ -251,11 +251,11 @@ class Client:
                                        metadata=self._channel.metadata)
             try:
                 for message in call:
-                    heard = True
                     if message.sequence:
                         if message.sequence <= after:
                             continue
                         after = message.sequence
+                        heard = True  # progress is told anew to each who comes, and proves nothing
                     event = results.event_of(message)
                     yield event
                     if event.kind == "finished":
@@ -266,6 +266,8 @@ class Client:
                 lost = error
             finally:
                 call.cancel()
+            if lost is None and not heard and self._told_all(name, after):
+                return
             # A stream may be silent for long and yet alive: the time counts from its loss.
             now = time.monotonic()
             if heard or now - begin > 1:
@@ -276,6 +278,15 @@ class Client:
                 raise errors.Unavailable(f"assayd at {self.target} ends the stream of {name} before the job ends",
                                          target=self.target)
             time.sleep(_RETRY_PAUSE)
+
+    def _told_all(self, name: str, after: int) -> bool:
+        # A watcher who has the last event of a job that has ended gets an empty stream.
+        try:
+            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=self._timeout,
+                                    metadata=self._channel.metadata)
+        except grpc.RpcError:
+            return False  # the next stream says why
+        return job.HasField("end_time") and job.last_sequence <= after
 
     def status(self, job: JobLike) -> Job:
         """Where a job stands."""
