@@ -339,12 +339,13 @@ void JobQueue::Enqueue(const Job& job, const std::vector<DevicePlan>& plans) {
     DeviceRunner& runner = *RunnerOf(plan.device);
     runner.Push({.job = job, .device = &runner.device(), .cases = CasesToRun(plan)});
   }
+  // Drain may have looked at the queues before this job came. One that has begun early came before,
+  // and may run as long as Drain waits.
+  if (draining_) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
   AfterEnqueued(job);
 }
 
 void JobQueue::AfterEnqueued(const Job& job) {
-  // Drain may have looked at the queues before this job came.
-  if (draining_) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
   if (job->cancel.cancelled()) TakeOutOfQueues(job);
 }
 

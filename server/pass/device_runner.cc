@@ -82,8 +82,16 @@ bool DeviceRunner::FirstTimed() {
 }
 
 void DeviceRunner::AddDepth(int cases) {
-  const int depth = depth_.fetch_add(cases, std::memory_order_relaxed) + cases;
-  if (metrics_ != nullptr) metrics_->QueueDepth(device_.device_id(), depth);
+  int depth = depth_.fetch_add(cases) + cases;
+  if (metrics_ == nullptr) return;
+  // Another thread may have told a later depth before this one: the last that is told must be
+  // right.
+  int told = 0;
+  do {
+    told = depth;
+    metrics_->QueueDepth(device_.device_id(), told);
+    depth = depth_.load();
+  } while (depth != told);
 }
 
 void DeviceRunner::Loop() {

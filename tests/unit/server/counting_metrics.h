@@ -13,7 +13,7 @@
 
 namespace assay::server {
 
-class CountingMetrics final : public Metrics {
+class CountingMetrics : public Metrics {
  public:
   void AddDevice(const v1::Device&, const std::vector<v1::Kernel>&) override {}
   void DeviceChanged(const v1::Device&) override {}

@@ -16,6 +16,7 @@
 #include "absl/synchronization/notification.h"
 #include "server/pass/device_runner.h"
 #include "server/pass/job_recorder.h"
+#include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/eventually.h"
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -287,6 +288,20 @@ TEST_F(EarlyJobs, AJobThatIsToEndDoesNotBegin) {
   EXPECT_EQ(job->status.state(), v1::JOB_STATE_QUEUED);
 }
 
+TEST_F(EarlyJobs, AJobThatHasBegunRunsToItsEndThoughTheDaemonStops) {
+  std::thread drain;
+  held_->while_written = [&] {
+    ASSERT_TRUE(gate_.AwaitArrival());
+    drain = std::thread([this] { manager_->Drain(absl::Seconds(120)); });
+    while (!manager_->draining()) std::this_thread::yield();
+  };
+  const std::string name = Create(Copies(1));
+  gate_.Let(1);
+  drain.join();
+  EXPECT_EQ(manager_->Get(name)->state(), v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(manager_->Get(name)->verdict(), v1::VERDICT_PASSED);
+}
+
 TEST_F(EarlyJobs, WhatHasBegunRunsBeforeWhatIsMoreUrgent) {
   std::vector<std::string> ran;
   absl::Notification both;
@@ -305,6 +320,25 @@ TEST_F(EarlyJobs, WhatHasBegunRunsBeforeWhatIsMoreUrgent) {
   runner.Start();
   both.WaitForNotification();
   EXPECT_THAT(ran, ElementsAre("jobs/begun", "jobs/urgent"));
+}
+
+// While one thread tells a depth, another adds a case and tells of it first.
+class OvertakenMetrics final : public CountingMetrics {
+ public:
+  void QueueDepth(std::string_view device, int depth) override {
+    if (const std::function<void()> first = std::exchange(overtake, nullptr)) first();
+    CountingMetrics::QueueDepth(device, depth);
+  }
+  std::function<void()> overtake;
+};
+
+TEST_F(EarlyJobs, TheLastDepthThatIsToldIsTheDepth) {
+  OvertakenMetrics metrics;
+  DeviceRunner runner(*cpu_, &metrics, [](const JobPart&) {});
+  metrics.overtake = [&] { runner.AddDepth(1); };
+  runner.AddDepth(1);
+  EXPECT_EQ(runner.depth(), 2);
+  EXPECT_EQ(metrics.queue, 2);
 }
 
 }  // namespace
