@@ -20,6 +20,24 @@ namespace {
 // How long an attempt to come back may wait for a connection before the next.
 constexpr absl::Duration kRetryPause = absl::Milliseconds(200);
 
+// Tells of each loss once, however often an attempt to come back fails in the same way.
+class Losses {
+ public:
+  explicit Losses(const FollowOptions& options) : options_(options) {}
+
+  void Tell(const grpc::Status& status) {
+    if (told_ == status.error_code()) return;
+    if (!NeverConnected(status)) told_ = status.error_code();
+    if (options_.on_lost) options_.on_lost(status);
+  }
+  // The next failure is a new loss.
+  void Alive() { told_.reset(); }
+
+ private:
+  const FollowOptions& options_;
+  std::optional<grpc::StatusCode> told_;
+};
+
 }  // namespace
 
 std::string NewRequestId() {
@@ -38,6 +56,7 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
   *request.mutable_spec() = spec;
   request.set_request_id(NewRequestId());
   const absl::Duration give_up = SteadyNow() + options.reconnect;
+  Losses losses(options);
   for (bool first = true;; first = false) {
     grpc::Status status = FirstCall(connection, [&] {
       grpc::ClientContext context;
@@ -52,7 +71,7 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
     if (!(ConnectionLost(status) || again) ||
         SteadyNow() + delay.value_or(absl::ZeroDuration()) >= give_up)
       return status;
-    if (options.on_lost) options.on_lost(status);
+    losses.Tell(status);
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(pause));
   }
 }
@@ -76,6 +95,7 @@ bool Follower::Pause(absl::Duration time) {
 grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequence,
                               const std::function<void(const v1::JobEvent&)>& on_event) {
   absl::Duration last_alive = SteadyNow();
+  Losses losses(options_);
   for (;;) {
     const absl::Duration begin = SteadyNow();
     bool heard = false;
@@ -92,11 +112,13 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
     bool finished = false;
     v1::JobEvent event;
     while (stream->Read(&event)) {
-      heard = true;
       // Sequence 0 is progress, which is not stored; a stored event seen before
       // the connection broke is not told twice.
       if (event.sequence() != 0 && event.sequence() <= after_sequence) continue;
-      if (event.sequence() != 0) after_sequence = event.sequence();
+      if (event.sequence() != 0) {
+        after_sequence = event.sequence();
+        heard = true;  // progress is told anew to each who comes, and proves nothing
+      }
       finished = finished || event.has_finished();
       on_event(event);
     }
@@ -114,12 +136,15 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
     // A stream may be silent for long and yet alive: the time allowed counts
     // from its loss, not from its last event. One refused at once was never alive.
     const absl::Duration now = SteadyNow();
-    if (heard || (!NeverConnected(status) && now - begin > absl::Seconds(1))) last_alive = now;
+    if (heard || (!NeverConnected(status) && now - begin > absl::Seconds(1))) {
+      last_alive = now;
+      losses.Alive();
+    }
     const std::optional<absl::Duration> delay = RetryDelayOf(status);
     if (!IsTransient(status) && !delay) return status;
     if (now + delay.value_or(absl::ZeroDuration()) - last_alive >= options_.reconnect)
       return status;
-    if (options_.on_lost) options_.on_lost(status);
+    losses.Tell(status);
     if (!Pause(delay.value_or(kRetryPause))) return {grpc::StatusCode::CANCELLED, "left"};
   }
 }

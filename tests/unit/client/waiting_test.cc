@@ -122,6 +122,36 @@ TEST(Watch, AJobThatHasFinishedIsFinishedWhateverComesAfter) {
   EXPECT_EQ(service.watched_after().size(), 1u);
 }
 
+// Each stream begins with the progress of the case that runs, and breaks at once.
+class ProgressAlone : public FakeService {
+ public:
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override {
+    ++calls;
+    v1::JobEvent progress;
+    progress.mutable_progress()->set_phase("runs");
+    writer->Write(progress);
+    return end;
+  }
+  grpc::Status end;
+  std::atomic<int> calls = 0;
+};
+
+TEST(Watch, StreamsThatBringNothingNewAreNotFollowedForEver) {
+  for (const grpc::Status& end :
+       {grpc::Status::OK, grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed")}) {
+    ProgressAlone service;
+    service.end = end;
+    const Output output = RunGemm(service, {"--reconnect", "900ms"});
+    EXPECT_EQ(output.code, 3);
+    EXPECT_GT(service.calls, 2);
+    const std::size_t told = output.err.find("trying again");
+    EXPECT_NE(told, std::string::npos) << output.err;
+    EXPECT_EQ(output.err.find("trying again", told + 1), std::string::npos)
+        << "one loss is told once: " << output.err;
+  }
+}
+
 // The clock jumps while the daemon refuses.
 class JumpingService : public FakeService {
  public:
