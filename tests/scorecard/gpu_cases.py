@@ -51,6 +51,7 @@ CASES = [
     case("root mean square, ragged", F32, rows("layer_norm", 9, 301, rms=True, affine=True)),
     case("bfloat", BF16, rows("layer_norm", 9, 131, affine=True)),
     case("wide", BF16, rows("layer_norm", 2, 5000), **out(F32)),
+    case("many threads", BF16, rows("layer_norm", 1, 8200)),
     case("few columns", F16, rows("layer_norm", 33, 7)),
     case("large mean", F32, rows("layer_norm", 8, 250), pattern="normal:1:100"),
     case("plain", F32, dequant(20, 70, 65)),
