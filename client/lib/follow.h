@@ -19,8 +19,8 @@ namespace assay::client {
 // What to do about a lost connection.
 struct FollowOptions {
   absl::Duration reconnect = absl::Seconds(30);  // how long to try again; zero: give up at once
-  // Told when the connection is lost and tried again, and not of further attempts that fail in the
-  // same way; may be empty.
+  // Told when the connection is lost and tried again, and of each attempt that reaches nobody; not
+  // of others that fail in the same way. May be empty.
   std::function<void(const grpc::Status&)> on_lost;
 };
 

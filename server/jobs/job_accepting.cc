@@ -335,13 +335,14 @@ bool JobQueue::BeginEarly(const Job& job, const std::vector<DevicePlan>& plans) 
 }
 
 void JobQueue::Enqueue(const Job& job, const std::vector<DevicePlan>& plans) {
+  bool open = true;
   for (const DevicePlan& plan : plans) {
     DeviceRunner& runner = *RunnerOf(plan.device);
-    runner.Push({.job = job, .device = &runner.device(), .cases = CasesToRun(plan)});
+    open = runner.Push({.job = job, .device = &runner.device(), .cases = CasesToRun(plan)}) && open;
   }
-  // Drain may have looked at the queues before this job came. One that has begun early came before,
-  // and may run as long as Drain waits.
-  if (draining_) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
+  // Drain may have looked at the queues before this job came. What has begun before may run as long
+  // as Drain waits.
+  if (!open) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
   AfterEnqueued(job);
 }
 

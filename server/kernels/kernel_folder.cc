@@ -182,15 +182,15 @@ absl::Status KernelFolder::CheckPlace(const Entry& entry, const v1::UserKernel& 
   if (IsSame(entry.kernel, kernel)) return absl::OkStatus();
   const std::string another = Clash(entry.kernel, kernel);
   if (IsFresh(entry)) {
-    return absl::AlreadyExistsError(Cat(another, ", and was used in the last ",
+    return absl::AlreadyExistsError(Cat(another, ". That one was used in the last ",
                                         absl::FormatDuration(options_.fresh),
                                         "; change a byte of the file, or send it later"));
   }
   const absl::StatusOr<std::set<std::string>> named = Named();
   if (!named.ok()) return named.status();
   if (!named->contains(entry.kernel.provider())) return absl::OkStatus();
-  return absl::AlreadyExistsError(
-      Cat(another, ", and kept jobs name it; change a byte of the file, or delete those jobs"));
+  return absl::AlreadyExistsError(Cat(
+      another, ", and kept jobs name that one; change a byte of the file, or delete those jobs"));
 }
 
 absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {

@@ -25,14 +25,17 @@ void DeviceRunner::Start() {
   thread_ = std::thread([this] { Loop(); });
 }
 
-void DeviceRunner::Push(JobPart part) {
+bool DeviceRunner::Push(JobPart part) {
   AddDepth(part.cases);
+  bool open = false;
   {
     const std::lock_guard guard(mutex_);
+    open = !closed_;
     queue_.insert(std::move(part));
     if (probing_ != nullptr) probing_->Cancel();
   }
   changed_.notify_all();
+  return open;
 }
 
 bool DeviceRunner::PushIfIdle(JobPart part) {

@@ -30,7 +30,8 @@ class DeviceRunner {
   CaseExecutor& device() { return device_; }
 
   void Start();
-  void Push(JobPart part);
+  // False: the runner is closed, and the part stays in the queue until it is removed.
+  bool Push(JobPart part);
   // Pushes the part if it can begin at once. False: the device is busy or closed, and nothing was
   // pushed.
   bool PushIfIdle(JobPart part);

@@ -31,6 +31,7 @@ void WatchHub::End(std::int64_t sequence) {
   committed_ = sequence;
   last_ = nullptr;
   closed_ = true;
+  end_ = absl::OkStatus();
   WakeLocked();
 }
 

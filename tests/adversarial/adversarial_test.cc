@@ -39,6 +39,7 @@ struct Row {
   Verdict verdict = Verdict::kPassed;
   std::vector<Reason> reasons = {};  // one of them comes first; empty: any
   std::optional<DeathCause> death = {};
+  std::string_view says = {};  // in the first finding
 };
 
 std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.kernel; }
@@ -81,7 +82,7 @@ const std::vector<Row>& Table() {
       {"huge_workspace", kValidate, kInconclusive, {Reason::kMemory}},
       {"with_workspace", kBoth},
       {"refuses", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
-      {"no_memory", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
+      {"no_memory", kValidate, kError, {Reason::kFault}, DeathCause::kNone, "for want of memory"},
   };
   return *table;
 }
@@ -149,6 +150,7 @@ TEST_P(Adversarial, HasTheOutcomeOfTheTable) {
   if (row.verdict == Verdict::kPassed) return;
   ASSERT_FALSE(outcome.findings.empty());
   const Finding& first = outcome.findings.front();
+  EXPECT_NE(first.message.find(row.says), std::string::npos) << first.message;
   if (!row.reasons.empty()) {
     EXPECT_NE(std::find(row.reasons.begin(), row.reasons.end(), first.reason), row.reasons.end())
         << Describe(outcome);

@@ -266,12 +266,12 @@ class Client:
                 lost = error
             finally:
                 call.cancel()
-            if lost is None and not heard and self._told_all(name, after):
-                return
             # A stream may be silent for long and yet alive: the time counts from its loss.
             now = time.monotonic()
             if heard or now - begin > 1:
                 alive = now
+            if lost is None and not heard and self._told_all(name, after, reconnect):
+                return
             if now - alive >= reconnect:
                 if lost is not None:
                     raise errors.from_rpc(lost, self.target) from None
@@ -279,10 +279,10 @@ class Client:
                                          target=self.target)
             time.sleep(_RETRY_PAUSE)
 
-    def _told_all(self, name: str, after: int) -> bool:
+    def _told_all(self, name: str, after: int, patience: float) -> bool:
         # A watcher who has the last event of a job that has ended gets an empty stream.
         try:
-            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=self._timeout,
+            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=min(self._timeout, max(patience, 1)),
                                     metadata=self._channel.metadata)
         except grpc.RpcError:
             return False  # the next stream says why

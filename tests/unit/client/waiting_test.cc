@@ -142,9 +142,9 @@ TEST(Watch, StreamsThatBringNothingNewAreNotFollowedForEver) {
        {grpc::Status::OK, grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed")}) {
     ProgressAlone service;
     service.end = end;
-    const Output output = RunGemm(service, {"--reconnect", "900ms"});
+    const Output output = RunGemm(service, {"--reconnect", "2s"});
     EXPECT_EQ(output.code, 3);
-    EXPECT_GT(service.calls, 2);
+    EXPECT_GE(service.calls, 2);
     const std::size_t told = output.err.find("trying again");
     EXPECT_NE(told, std::string::npos) << output.err;
     EXPECT_EQ(output.err.find("trying again", told + 1), std::string::npos)

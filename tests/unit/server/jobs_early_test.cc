@@ -289,15 +289,15 @@ TEST_F(EarlyJobs, AJobThatIsToEndDoesNotBegin) {
 }
 
 TEST_F(EarlyJobs, AJobThatHasBegunRunsToItsEndThoughTheDaemonStops) {
-  std::thread drain;
+  std::jthread drain;
   held_->while_written = [&] {
     ASSERT_TRUE(gate_.AwaitArrival());
-    drain = std::thread([this] { manager_->Drain(absl::Seconds(120)); });
+    drain = std::jthread([this] { manager_->Drain(absl::Seconds(120)); });
     while (!manager_->draining()) std::this_thread::yield();
   };
   const std::string name = Create(Copies(1));
   gate_.Let(1);
-  drain.join();
+  drain = {};  // waits for it
   EXPECT_EQ(manager_->Get(name)->state(), v1::JOB_STATE_FINISHED);
   EXPECT_EQ(manager_->Get(name)->verdict(), v1::VERDICT_PASSED);
 }

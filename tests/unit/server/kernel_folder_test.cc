@@ -187,7 +187,7 @@ TEST_F(KernelFolderTest, TheSameBytesInAnotherFormTakeThePlaceOfWhatNoJobNames) 
   EXPECT_TRUE(absl::IsAlreadyExists(Put(*folder, cxx, "", "of C++")));
   const absl::Status named = folder->FindSame(cxx).status();
   EXPECT_TRUE(absl::IsAlreadyExists(named));
-  EXPECT_THAT(std::string(named.message()), HasSubstr("kept jobs name it; change a byte"));
+  EXPECT_THAT(std::string(named.message()), HasSubstr("kept jobs name that one; change a byte"));
   EXPECT_THAT(std::string(named.message()), HasSubstr("the same bytes are here as C, not as CXX"));
   EXPECT_EQ(LibraryOf('a'), "of C");
   named_.clear();
