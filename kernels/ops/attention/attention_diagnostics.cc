@@ -80,10 +80,6 @@ class OfAttention final : public Diagnostics {
       return Reading{"weights far below 1 are lost (small-weights)",
                      "sum every weight, however small; a key's V may be all that an element has"};
     }
-    if (name == "rounded-weights") {
-      return Reading{"the error of single weights is too large (rounded-weights)",
-                     "round the weights to the nearest number of their format"};
-    }
     return std::nullopt;
   }
 

@@ -216,38 +216,6 @@ KernelProbe SmallWeights(const Case& c, const AttentionProblem& p) {
   return probe;
 }
 
-// Random scores, and a V that holds about one number for each query and column, so that an element
-// is one weight. An error of more than half a step of P is beyond u_P where P is little above a
-// power of two. The factor that a kernel scales P by does not matter, as weights lie everywhere
-// within a binade. All of V is positive: no element is smaller than the weights in it.
-KernelProbe RoundedWeights(const Case& c, const AttentionProblem& p) {
-  constexpr double kScores = 0.5;  // their deviation: P is in its normal range, scaled or not
-  // Above the error of right kernels, u_P/(1 + u_P) and what l may have if it sums rounded weights.
-  // Rounding up from 3/4 of a step makes up to 1.27 (e5m2) and 1.37 (e4m3).
-  constexpr double kOfRoundoff = 1.15;
-  constexpr double kDeclared = 3;  // roundings of declared intermediate results
-  KernelProbe probe{"rounded-weights", {}};
-  const FormatInfo& f = Info(c.dtype);
-  const double root = std::sqrt(static_cast<double>(p.dim));
-  const double scale = std::abs(ScoreScale(p, c.dtype));
-  const double most = std::sqrt(3 * kScores / (root * scale));  // of Q and K
-  if (!(most >= 16 * f.min_normal && most <= f.max_finite)) {
-    probe.skipped =
-        Cat("no ", Name(c.dtype), " numbers make scores near 0 under a scale of ", Shortest(scale));
-    return probe;
-  }
-  const Pattern scores{PatternKind::kUniform, -most, most};
-  const Pattern values{PatternKind::kExactInts, 1 / static_cast<double>(p.KvSeq()),
-                       static_cast<double>(f.mantissa_bits + 1)};
-  probe.deviation = kOfRoundoff * WeightRoundoff(c);
-  if (c.intermediate_dtype != DType::kUnspecified) {
-    probe.deviation += kDeclared * Info(c.intermediate_dtype).unit_roundoff * kScores * root;
-  }
-  probe.data = ProbeCase(c, p, Cat(ToString(scores), "/", ToString(scores), "/", ToString(values)),
-                         /*exact=*/false);
-  return probe;
-}
-
 // Whether P keeps its digits in small weights. It does not in fp16, and the bound allows for that
 // only in kernels that round P before they divide by l.
 bool HoldsSmallWeights(const Case& c) {
@@ -266,10 +234,6 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   std::vector<KernelProbe> probes = {FarFrom0(c, p, /*above=*/false),
                                      FarFrom0(c, p, /*above=*/true)};
   if (HoldsSmallWeights(c)) probes.push_back(SmallWeights(c, p));
-  // An output of 8 bits rounds as much as P.
-  if (IsEightBitFloat(c.dtype) && HasSignificandProbes(OutputType(c))) {
-    probes.push_back(RoundedWeights(c, p));
-  }
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
   KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};

@@ -33,9 +33,6 @@ namespace assay::inline kernels {
 // times a V that is smaller than fp16 holds. A weight that a kernel drops fails, and so does one
 // that it changes by more than an eighth.
 //
-// rounded-weights, of 8-bit inputs and wider outputs: elements of one weight each, which show a rounding of P that
-// is not to the nearest.
-//
 // The probes, and the identity that the last causal rows see what rows without causality
 // do.
 std::vector<KernelProbe> AttentionProbes(const Case& c);

@@ -40,19 +40,7 @@ struct Defect {
   DType scaled_query = DType::kF64;  // what Q times scale and log2(e) is rounded to; fp64: not so
   DType score = DType::kF64;
   DType weight = DType::kUnspecified;  // the input's
-  double rounds_up_from = 0.5;         // of a step, of the weights
-  float weight_factor = 1;             // what weights are multiplied by before they are rounded
-  bool sums_rounded = false;           // weights, for l
 };
-
-// x in a format of 8 bits, rounded up from a part of a step on.
-float RoundedFrom(double part, float x, DType format) {
-  if (part == 0.5) return static_cast<float>(Quantise(static_cast<double>(x), format));
-  const FormatInfo& f = Info(format);
-  if (!(x > 0)) return x;
-  const double step = std::max(std::ldexp(f.machine_epsilon, std::ilogb(x)), f.min_subnormal);
-  return static_cast<float>(step * std::floor(static_cast<double>(x) / step + 1 - part));
-}
 
 class FlashKernel : public Kernel {
  public:
@@ -120,11 +108,9 @@ class FlashKernel : public Kernel {
         float p = std::exp2(std::fma(s[j], factor, -shift));
         if (first + j == seen - 1) p *= defect_.last_key;
         if (p < defect_.least_weight) p = 0;
+        l += p;
         // As the second product takes it.
-        const float weight =
-            RoundedFrom(defect_.rounds_up_from, p * defect_.weight_factor, weight_format) /
-            defect_.weight_factor;
-        l += defect_.sums_rounded ? weight : p;
+        const float weight = rounded(p, weight_format);
         for (std::int64_t d = 0; d < dim; ++d) {
           float& sum = o[static_cast<std::size_t>(d)];
           sum = std::fma(weight, v[(head * keys + first + j) * dim + d], sum);
@@ -284,60 +270,6 @@ TEST(Flash, WrongKernelsFailTheProbesMadeForThem) {
     EXPECT_EQ(probe->verdict, Verdict::kFailed) << Describe(outcome);
     if (!right.insert(DefaultName(c)).second) continue;
     EXPECT_EQ(RunFlash(c).verdict, Verdict::kPassed);
-  }
-}
-
-struct EightBits {
-  DType in, out;
-  std::int64_t seq, dim;
-};
-
-constexpr EightBits kEightBits[] = {{DType::kE4M3FN, DType::kF32, 40, 32},
-                                    {DType::kE4M3FN, DType::kF16, 120, 64},
-                                    {DType::kE5M2, DType::kF32, 40, 32},
-                                    {DType::kE5M2, DType::kBF16, 90, 32}};
-
-CaseOutcome RunEightBits(const EightBits& of, bool causal, const Defect& defect) {
-  Case c;
-  c.problem = AttentionProblem{.heads = 2, .seq = of.seq, .dim = of.dim, .causal = causal};
-  c.dtype = of.in;
-  c.out_dtype = of.out;
-  return RunFlash(c, defect);
-}
-
-TEST(Flash, WeightsOfEightBitsThatAreNotRoundedToTheNearestAreSeen) {
-  for (const EightBits& of : kEightBits) {
-    for (const bool causal : {false, true}) {
-      for (const double part : {0.75, 1.0, 0x1p-10}) {
-        for (const float factor : {1.0f, 128.0f, 448.0f}) {
-          SCOPED_TRACE(Cat(Name(of.in), " ", Name(of.out), " ", causal, " ", part, " ", factor));
-          const CaseOutcome outcome =
-              RunEightBits(of, causal, {.rounds_up_from = part, .weight_factor = factor});
-          const ProbeOutcome* probe = Find(outcome, "rounded-weights");
-          ASSERT_NE(probe, nullptr);
-          EXPECT_EQ(probe->verdict, Verdict::kFailed) << Describe(outcome);
-        }
-      }
-    }
-  }
-}
-
-TEST(Flash, WeightsOfEightBitsMayHaveAnyScaleAndMoreBits) {
-  for (const EightBits& of : kEightBits) {
-    for (const bool causal : {false, true}) {
-      for (const DType weight : {DType::kUnspecified, DType::kBF16}) {
-        for (const float factor : {1.0f, 240.0f, 448.0f}) {
-          for (const bool sums : {false, true}) {
-            SCOPED_TRACE(Cat(Name(of.in), " ", Name(of.out), " ", causal, " ", factor, " ", sums));
-            const CaseOutcome outcome = RunEightBits(
-                of, causal, {.weight = weight, .weight_factor = factor, .sums_rounded = sums});
-            const ProbeOutcome* probe = Find(outcome, "rounded-weights");
-            ASSERT_NE(probe, nullptr);
-            EXPECT_EQ(probe->verdict, Verdict::kPassed) << Describe(outcome);
-          }
-        }
-      }
-    }
   }
 }
 
