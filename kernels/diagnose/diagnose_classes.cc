@@ -64,13 +64,14 @@ std::optional<Reading> ReadsOutside(const Symptoms& s) {
 std::optional<Reading> NanIsLost(const Symptoms& s) {
   const CompareResult& r = *s.outcome.compare;
   // Only where all else is right.
-  if (r.reference_nan_count == 0 || r.nan_count > 0 || r.beyond_probable > 0 ||
-      r.class_mismatches != r.reference_nan_count) {
+  if (r.reference_nan_count == 0 || r.nan_count > 0 || r.unexpected_inf > 0 ||
+      r.beyond_probable > 0 || r.class_mismatches != r.reference_nan_count) {
     return std::nullopt;
   }
-  return Reading{Cat(Grouped(r.reference_nan_count),
-                     " NaN of the right result come out as numbers, and all else is right: "
-                     "something replaces NaN"),
+  return Reading{Cat(Grouped(r.reference_nan_count), " NaN of the right result come out as numbers",
+                     r.reference_nan_count < r.count
+                         ? ", and all else is right: something replaces NaN"
+                         : ", which are all of it: something replaces NaN, or nothing is computed"),
                  "look for a max, min, clip or comparison of the inputs or the result (each is "
                  "false for NaN), for a function that replaces NaN, and for fast-math"};
 }

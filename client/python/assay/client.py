@@ -286,7 +286,7 @@ class Client:
                                     metadata=self._channel.metadata)
         except grpc.RpcError:
             return False  # the next stream says why
-        return job.HasField("end_time") and job.last_sequence <= after
+        return bool(job.HasField("end_time") and job.last_sequence <= after)
 
     def status(self, job: JobLike) -> Job:
         """Where a job stands."""

@@ -10,13 +10,14 @@ namespace assay::inline kernels {
 
 namespace {
 
-// A kernel holds exponentials, or results, in the input's format or in the output's. The roundoff
-// alone does not say which, so the larger step counts.
+// A case names the format of exponentials and results. A kernel gives only the roundoff of its
+// exponentials' format, which is the input's or the output's, so the larger step counts.
 HeldFormat HeldFormatOf(DType input, const Plan& plan) {
   if (!(plan.intermediate_roundoff > 0)) return {};
   const double of_output = Info(plan.output.dtype).min_subnormal;
-  const double step = std::max({Info(input).min_subnormal, of_output, plan.intermediate_step});
-  return {plan.intermediate_roundoff, step / 2, of_output < step ? step / 2 : 0};
+  const double named = plan.intermediate_step;
+  const double step = named > 0 ? named : std::max(Info(input).min_subnormal, of_output);
+  return {plan.intermediate_roundoff, step / 2, of_output < named ? named / 2 : 0};
 }
 
 }  // namespace

@@ -7,9 +7,10 @@
 // in their place the bound is proven, and it is at most κ = n/h times as large. |x| + |m| is for
 // kernels that scale before they subtract; the last term for exponentials that
 // flush their subnormal results, twice for those that make 2^k as 2·2^(k−1). u_i is the roundoff of
-// the format a kernel declares it holds its exponentials in before it divides, or its results
-// after, q_i half of that format's smallest step. q_r is q_i if the output has finer steps, and
-// else 0: then rounding to the output is all that a result loses. All are 0 where it declares none.
+// the format a kernel declares it holds its exponentials in before it divides, q_i half of that
+// format's smallest step. q_r is q_i if a case declares the format, of results too, and the output
+// has finer steps; else 0: then rounding to the output is all that a result loses. All are 0 where
+// none is declared.
 // Counted twice for fp64, 0 where r is not finite. A row with a NaN, an Inf, or nothing but -Inf is
 // NaN (IEEE: inf − inf).
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_

@@ -458,13 +458,13 @@ TEST(Diagnose, TellsALostNanFromAResultThatIsNeverStored) {
 
 // Errors of the size that narrow sums have prove no narrow sum if exact cases say otherwise.
 TEST(Diagnose, BelievesExactSumsMoreThanTheSizeOfErrors) {
-  const Case c = GemmCase(DType::kBF16, 64, 64, 64);
   CaseOutcome outcome;
   outcome.verdict = Verdict::kFailed;
-  outcome.plan = *FindOp("gemm")->MakePlan(c);
   outcome.compare.emplace();
   Conviction narrow{"the accumulator is not FP32", "by size", "", /*circumstantial=*/true};
-  const auto reads = [&](Verdict sparse, Verdict integers) {
+  const auto reads = [&](std::int64_t k, Verdict sparse, Verdict integers) {
+    const Case c = GemmCase(DType::kBF16, 64, 64, k);
+    outcome.plan = *FindOp("gemm")->MakePlan(c);
     outcome.probes.assign(2, ProbeOutcome());
     outcome.probes[0].name = "exact-sparse";
     outcome.probes[0].verdict = sparse;
@@ -472,12 +472,16 @@ TEST(Diagnose, BelievesExactSumsMoreThanTheSizeOfErrors) {
     outcome.probes[1].verdict = integers;
     return Diagnose({c, *outcome.plan, outcome, nullptr, &narrow}).reads_as;
   };
-  EXPECT_THAT(reads(Verdict::kPassed, Verdict::kFailed), HasSubstr("not FP32 (by size)"));
-  EXPECT_THAT(reads(Verdict::kSkipped, Verdict::kSkipped), HasSubstr("not FP32 (by size)"));
-  EXPECT_THAT(reads(Verdict::kFailed, Verdict::kFailed), Not(HasSubstr("not FP32")));
-  EXPECT_THAT(reads(Verdict::kPassed, Verdict::kPassed), Not(HasSubstr("not FP32")));
+  constexpr Verdict kPassed = Verdict::kPassed, kFailed = Verdict::kFailed;
+  EXPECT_THAT(reads(512, kPassed, kFailed), HasSubstr("not FP32 (by size)"));
+  EXPECT_THAT(reads(512, Verdict::kSkipped, Verdict::kSkipped), HasSubstr("not FP32 (by size)"));
+  EXPECT_THAT(reads(512, kPassed, kPassed), Not(HasSubstr("not FP32")));
+  EXPECT_THAT(reads(256, kFailed, kFailed), Not(HasSubstr("not FP32")));
+  // fp16 holds the integers of short sums, and bf16 does not hold sparse sums of many terms.
+  EXPECT_THAT(reads(256, kPassed, kPassed), HasSubstr("not FP32 (by size)"));
+  EXPECT_THAT(reads(512, kFailed, kFailed), HasSubstr("not FP32 (by size)"));
   narrow.circumstantial = false;
-  EXPECT_THAT(reads(Verdict::kFailed, Verdict::kPassed), HasSubstr("not FP32 (by size)"));
+  EXPECT_THAT(reads(512, kFailed, kPassed), HasSubstr("not FP32 (by size)"));
 }
 
 // What only exact data show, and what they say of the accumulator.

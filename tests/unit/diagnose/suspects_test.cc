@@ -259,6 +259,7 @@ TEST(LayerNormSuspects, NameWhatTheMomentsLack) {
                         for (double& v : y) v *= 1 - 0.5e-3;
                       }),
               ::testing::Not(HasSubstr("n - 1")));
+  EXPECT_THAT(Reading(c, norm(0, false)), HasSubstr("the mean is not subtracted"));
   c.pattern = "normal:0.003";
   EXPECT_THAT(Reading(c,
                       [](std::vector<double>& y, const Plan& plan) {
