@@ -12,7 +12,7 @@ import containment_test
 import harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEMPLATE = os.path.join(HERE, "..", "templates", "cpu")
+TEMPLATES = os.path.join(HERE, "..", "templates")
 GEMM = {"gemm": {"m": 33, "n": 20, "k": 47, "lda": 50}, "dtype": "DTYPE_FP32"}
 SOFTMAX = {"softmax": {"rows": 64, "cols": 300}, "dtype": "DTYPE_FP32"}
 
@@ -50,7 +50,7 @@ class KernelSdk(unittest.TestCase):
         for part in ["include", "lib/cmake/assay-kernel", "lib/pkgconfig"]:
             shutil.copytree(os.path.join(harness.INSTALL, part), os.path.join(cls.moved, part))
         cls.project = os.path.join(cls.folder, "project")
-        shutil.copytree(TEMPLATE, cls.project)
+        shutil.copytree(os.path.join(TEMPLATES, "cpu"), cls.project)
 
     @classmethod
     def tearDownClass(cls):
@@ -121,6 +121,59 @@ class KernelSdk(unittest.TestCase):
             self.assertIn(words, finding["message"])
             self.assertEqual(finding["blame"], blame)
             self.assertNotIn("death", finding)
+
+
+class CudaTemplate(unittest.TestCase):
+    """Two files, a kernel in CUDA and its launch, are judged on a machine that has no card."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.project = os.path.join(tempfile.mkdtemp(prefix="assay-cuda-sdk-"), "project")
+        shutil.copytree(os.path.join(TEMPLATES, "cuda"), cls.project)
+        cls.daemon = harness.Daemon(flags=["--user-kernels", "source", "--devices", "cpu:0,simt:0"])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+        shutil.rmtree(os.path.dirname(cls.project))
+
+    def judge(self, *more):
+        """The exit code and the first case of the template's own command, run in its folder."""
+        command = [os.path.abspath(harness.ASSAY), "run", "gemm", "--kernel", "./my_gemm.cu",
+                   "--device", "simt:0", "--dtype", "fp32", "--m", "33", "--n", "20", "--k", "47",
+                   *more, "--format", "json"]
+        done = subprocess.run(command, cwd=self.project, capture_output=True, text=True,
+                              timeout=300, check=False,
+                              env=os.environ | {"ASSAY_TARGET": self.daemon.grpc})
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done.returncode, json.loads(done.stdout)["tests"][0]
+
+    def test_passes_on_the_emulator(self):
+        for more in ([], ["--lda", "50", "--ldb", "24", "--ldc", "21", "--alpha", "0.5"]):
+            code, case = self.judge(*more)
+            self.assertEqual((code, case["verdict"]), (0, "PASSED"), case)
+            self.assertEqual({p["verdict"] for p in case["probes"]}, {"PASSED"}, case)
+
+    def test_planted_mistakes_fail(self):
+        path = os.path.join(self.project, "my_gemm.cu")
+        with open(path, encoding="utf-8") as file:
+            right = file.read()
+        for old, new, reason in [
+                ("    __syncthreads();  // both tiles are used\n", "", "nondeterministic"),
+                ("if (row < m && col < n) d", "if (col < n) d", "guard"),
+                ("t < k; t += kTile", "t + kTile <= k; t += kTile", "bound")]:
+            with self.subTest(old):
+                self.assertEqual(right.count(old), 1, old)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(right.replace(old, new))
+                try:
+                    code, case = self.judge()
+                finally:
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(right)
+                self.assertEqual((code, case["verdict"]), (1, "FAILED"), case)
+                self.assertEqual(case["findings"][0]["reason"], reason, case)
+                self.assertEqual(case["findings"][0]["blame"], "kernel", case)
 
 
 if __name__ == "__main__":
