@@ -295,6 +295,10 @@ UNSEEN = [
      {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "large"),
     ("ReLU in place of GELU after a long sum", lambda a, b: np.maximum(a @ b, 0), "gemm", "fp32",
      {"activation": "gelu", "shapes": {"m": 16, "n": 24, "k": 8192}}, "significand-a"),
+    ("product with a clipped addend", lambda a, b, c: a @ b + np.clip(c, -1e4, 1e4), "gemm", "fp32",
+     {"beta": 1, "shapes": {"m": 16, "n": 24, "k": 300}}, "exact-integers"),
+    ("product with a clipped bias", lambda a, b, bias: (a.astype(F) @ b.astype(F)) + np.clip(bias, -1e3, 1e3), "gemm",
+     "fp16", {"out_dtype": "fp32", "bias": True, "shapes": {"m": 16, "n": 24, "k": 300}}, "exact-integers"),
     ("product that fp16 clips", lambda a, b: np.clip(a @ b, -65504, 65504).astype(F), "gemm", "fp32",
      {"shapes": {"m": 16, "n": 24, "k": 300}}, "exact-significand-b"),
     ("product of clipped factors", lambda a, b: clipped(a) @ b, "gemm", "fp32",
@@ -411,6 +415,9 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("elementwise", planted_functions.gelu_tanh, kind="gelu_tanh", shapes={"rows": 24, "cols": 200})
     right("gemm", lambda a, b, bias: planted_functions.gelu_tanh(F(0.3) * (a @ b) + bias), alpha=0.3, bias=True,
           activation="gelu_tanh", shapes={"m": 16, "n": 24, "k": 300})
+    for sizes in ({"k": 30}, {"k": 9000}):
+        right("gemm", lambda a, b, c, s, bias: a @ (b * s) + F(0.5) * c + bias, beta=0.5, bias=True, channel_scale=True,
+              shapes={"m": 16, "n": 24, **sizes})
     right("gemm", lambda a, b, bias: (F(0.3) * a) @ b + bias, alpha=0.3, bias=True, shapes={"m": 16, "n": 24, "k": 30})
     right("gemm", lambda a, b, c: (a.astype(F) @ b.astype(F) + F(1e-6) * c.astype(F)).astype(H), "fp16", beta=1e-6,
           shapes={"m": 16, "n": 24, "k": 300})

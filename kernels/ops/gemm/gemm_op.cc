@@ -209,7 +209,7 @@ class Gemm final : public Op {
     }
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
-    if (c.exact) SetExactAddends(plan);
+    if (c.exact) SetExactAddends(c, plan);
     if (c.significand >= 0) SetGemmSignificands(c, plan);
     double channel = 1, addends = 0;
     for (int o = 2; o < static_cast<int>(plan.inputs.size()); ++o) {

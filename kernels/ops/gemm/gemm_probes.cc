@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/numerics/bound.h"
 #include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/gemm/problem.h"
@@ -16,8 +17,9 @@
 namespace assay::inline kernels {
 namespace {
 
-constexpr double kLargestAddend = 8;   // of C and of bias
-constexpr double kLargestChannel = 2;  // of channel_scale
+constexpr double kSmallAddend = 8;       // of C and of bias
+constexpr double kLargeAddend = 0x1p17;  // beyond what fp16 holds
+constexpr double kLargestChannel = 2;    // of channel_scale
 
 // What probes of one product add up to: GELU is curved in this range, and flat or linear beyond.
 constexpr double kCurved = 8;
@@ -45,6 +47,18 @@ std::vector<KernelProbe> OneProductProbes(const Case& c) {
 
 // What is done with the product of A and B.
 double ProductFactor(const GemmProblem& p) { return std::abs(p.alpha * p.scale_a * p.scale_b); }
+
+// The largest of C and of bias, beside products that are all positive. Sums of them stay exact in
+// fp32: they are below 2^23, and multiples of the smallest factor, 1/8. Hardware that sums in 14
+// bits may begin with C. 16-bit outputs would round the products off.
+double LargestAddend(const Case& c) {
+  const FormatInfo& output = Info(OutputType(c));
+  if (MayBeSummedNarrowly(c.dtype) || output.storage_bits < 32) return kSmallAddend;
+  if (!output.is_integer) return kLargeAddend;
+  constexpr double kProduct = 0x1p14;
+  const double products = kProduct * static_cast<double>(std::get<GemmProblem>(c.problem).k);
+  return products + kLargeAddend <= output.max_finite ? kLargeAddend : kSmallAddend;
+}
 
 // The most that a kernel may multiply or divide A or B by, which may take one factor alone.
 double MostFactor(const GemmProblem& p) {
@@ -140,7 +154,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
   SumUse use;
   use.factor = ProductFactor(p) * (p.channel_scale ? kLargestChannel : 1);
   if (Transforms(plan)) use.most_products = kStrassen;
-  use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * kLargestAddend;
+  use.addend = (std::abs(p.beta) + (p.bias ? 1 : 0)) * LargestAddend(c);
   std::vector<KernelProbe> probes = ProductProbes(c, p, p.k, use);
   AddGemmNanProbe(c, plan, probes);
   // Positive, so that relu changes nothing.
@@ -182,14 +196,17 @@ void SetGemmSignificands(const Case& c, Plan& plan) {
   plan.inputs[of_a ? 1 : 0].pattern = in_rows ? UnitRows(data.unit) : UnitColumns(data.unit);
 }
 
-void SetExactAddends(Plan& plan) {
+void SetExactAddends(const Case& c, Plan& plan) {
+  // Beside signs, whose sums are near 0, they are small, so that a lost product shows.
+  const bool signs = plan.inputs[0].pattern.kind == PatternKind::kExactSparse;
+  const double largest = signs ? kSmallAddend : LargestAddend(c);
   for (Operand& operand : plan.inputs) {
     if (operand.name == "channel_scale") {
       operand.pattern = {PatternKind::kIntegers, 1, kLargestChannel};
     } else if (std::isnan(operand.pattern.a)) {
       continue;  // nan-c, nan-bias
     } else if (operand.name == "c" || operand.name == "bias") {
-      operand.pattern = {PatternKind::kIntegers, -kLargestAddend, kLargestAddend};
+      operand.pattern = {PatternKind::kIntegers, -largest, largest};
     }
   }
 }

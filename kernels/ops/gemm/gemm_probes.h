@@ -31,7 +31,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan);
 inline bool IsOneProduct(const Case& c) { return c.significand >= 0 && !c.exact; }
 
 // What the operands beside A and B hold in an exact case.
-void SetExactAddends(Plan& plan);
+void SetExactAddends(const Case& c, Plan& plan);
 
 // What the operands of a significand probe hold.
 void SetGemmSignificands(const Case& c, Plan& plan);

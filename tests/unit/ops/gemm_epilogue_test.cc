@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/ops/changed_fields.h"
+#include "kernels/ops/common/checking.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "tests/unit/ops/tensors.h"
@@ -305,6 +306,53 @@ TEST(GemmProbe, OfOneProductAddsNumbersNearOne) {
         EXPECT_TRUE(addend > 1e-3 && addend < 1e2);
       }
     }
+  }
+}
+
+// Addends are beyond what fp16 holds, and all partial sums are exact in fp32.
+TEST(GemmProbe, OfWholeNumbersHasLargeAddends) {
+  for (const double factor : {0.25, 1.0, 3.0}) {
+    for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kE4M3FN, DType::kI8}) {
+      for (const std::int64_t k : {1, 40, 30'000}) {
+        GemmProblem p{.m = 12, .n = 14, .k = k, .alpha = factor, .beta = -factor};
+        p.channel_scale = p.bias = true;
+        p.scale_a = p.scale_b = factor;
+        Case c = MakeCase(p, t);
+        c.out_dtype = t == DType::kF64 ? t : DType::kF32;
+        SCOPED_TRACE(DefaultName(c));
+        for (const KernelProbe& probe : GemmOp().Probes(c, PlanOf(c))) {
+          if (probe.name != "exact-sparse" && probe.name != "exact-integers") continue;
+          const bool large = probe.name == "exact-integers" && t != DType::kE4M3FN;
+          const Plan plan = PlanOf(probe.data);
+          for (const int operand : {2, 4}) {
+            const double most = LargestMagnitude(plan.inputs[operand].pattern);
+            EXPECT_EQ(most, large ? 0x1p17 : 8) << plan.inputs[operand].name;
+          }
+          if (!large) continue;
+          const auto& changed = std::get<GemmProblem>(probe.data.problem);
+          const double scale = changed.alpha * changed.scale_a * changed.scale_b;
+          const Tensors tensors(plan, PatternValues(plan));
+          const double addends = (std::abs(changed.beta) + 1) * 0x1p17;
+          for (const double v : PlainReference(GemmOp(), probe.data, plan, tensors).value) {
+            EXPECT_EQ(static_cast<double>(static_cast<float>(v)), v);
+            EXPECT_LT(std::abs(v) + 2 * addends, 0x1p24 * std::min(scale, 0.5));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Sums of bytes have no room for them where they come near the end of int32.
+TEST(GemmProbe, OfBytesHasAddendsThatFit) {
+  for (const std::int64_t k : {std::int64_t{40}, kMaxInt8Terms}) {
+    Case c = MakeCase(GemmProblem{.m = 2, .n = 3, .k = k, .beta = 1}, DType::kI8);
+    c.out_dtype = DType::kI32;
+    const KernelProbe probe = GemmOp().Probes(c, PlanOf(c)).front();
+    ASSERT_EQ(probe.name, "exact-integers");
+    const double most = LargestMagnitude(PlanOf(probe.data).inputs[2].pattern);
+    EXPECT_EQ(most, k == 40 ? 0x1p17 : 8);
+    EXPECT_LE(static_cast<double>(k) * 0x1p14 + most, 0x1p31 - 1);
   }
 }
 
