@@ -371,6 +371,13 @@ UNSEEN = [
      {"kind": "argmax", "patterns": "one-large:1:0", "shapes": {"extents": [1, 300]}}, "last-column"),
     ("rotation without NaN", lambda x: rope(without_nan(x)), "rope", "fp32",
      {"shapes": {"seq": 9, "heads": 2, "dim": 32}}, "nan"),
+    ("copy without NaN", without_nan, "copy", "fp32", {"shapes": {"count": 3000}}, "extremes"),
+    ("copy of clipped numbers", lambda x: np.clip(x, -1e9, 1e9), "copy", "fp32", {"shapes": {"count": 3000}},
+     "extremes"),
+    ("copy without subnormal numbers", lambda x: np.where(np.abs(x) < F(1.2e-38), F(0), x), "copy", "fp32",
+     {"shapes": {"count": 3000}}, "small"),
+    ("copy of bytes from -127", lambda x: np.maximum(x, np.int8(-127)), "copy", "int8", {"shapes": {"count": 3000}},
+     "extremes"),
     ("padding columns counted", lambda a, w, scale: probabilities(a, w, scale, padding=6), "dequant_softmax", "fp16",
      {"shapes": {"m": 4, "n": 4090, "k": 256}}, "far-below-0"),
 ]
@@ -400,6 +407,8 @@ def test_right_functions_pass_the_same_probes(assay_client):
     right("reduce", lambda x: np.argmax(x, -1).astype(np.int32), kind="argmax", shapes={"extents": [4, 200]})
     right("reduce", lambda x: np.argmax(x, -1).astype(np.int32), kind="argmax", shapes={"extents": [4, 200]},
           patterns="constant:1")
+    for dtype in "fp64", "fp32", "fp16", "bf16", "e4m3fn", "int8":
+        right("copy", lambda x: x.copy(), dtype, shapes={"count": 3000})
     right("softmax", planted_functions.softmax, shapes={"rows": 1, "cols": 300})
     right("softmax", planted_functions.softmax, shapes={"rows": 5, "cols": 3})
     right("gemm", product_without_nan, shapes={"m": 16, "n": 24, "k": 30})

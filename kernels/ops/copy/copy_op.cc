@@ -1,6 +1,11 @@
 // copy as an operator. Its reference is the input itself, so there is no file for
 // it: values go through FP64, which holds every format's.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
@@ -38,8 +43,37 @@ class Copy final : public Op {
     plan.exact = true;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    if (c.significand >= 0) plan.inputs[0].pattern = kEveryFiniteNumber;
     plan.bytes = BytesMoved(plan);
     return plan;
+  }
+
+  // Of a user's kernel, numbers that other data have not. extremes: all that an integer format has,
+  // or the largest finite number and a NaN. small: subnormal numbers. every-number: all that an
+  // 8-bit float has.
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    const FormatInfo& f = Info(c.dtype);
+    if (IsOurs(c)) return {};
+    const auto probe = [&c](std::string_view name, std::string pattern) {
+      return KernelProbe{name, ProbeCase(c, c.problem, std::move(pattern), /*exact=*/true)};
+    };
+    if (f.is_integer) {
+      const double lowest = -f.max_finite - 1;
+      return {probe("extremes", ToString({PatternKind::kIntegers, lowest, f.max_finite}))};
+    }
+    if (IsEightBitFloat(c.dtype)) {
+      if (c.flushes_subnormals) return {};
+      std::vector<KernelProbe> every = {probe("every-number", "")};
+      every[0].data.significand = 0;
+      return every;
+    }
+    if (!HasSignificandProbes(c.dtype)) return {};
+    // No pattern has a number beyond float's.
+    const double largest = std::min(f.max_finite, Info(DType::kF32).max_finite);
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    KernelProbe extremes = probe("extremes", ToString({PatternKind::kOneHot, kNan, largest}));
+    extremes.may_refuse = true;
+    return {probe("small", "denormal"), std::move(extremes)};
   }
 
   absl::Status ReferenceHere(const Case&, const Plan&, std::span<const TensorView> inputs,

@@ -327,5 +327,35 @@ TEST(ChangedFields, ExactSumsKeepTheirRankAndAxis) {
   }
 }
 
+// A user's copy must keep the numbers that other data have not.
+TEST(CopyProbe, OfAUsersKernelHasTheEndsOfTheFormat) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
+                        DType::kE2M1, DType::kI8, DType::kI32}) {
+    Case c = MakeCase(CopyProblem{.count = 5000}, t);
+    SCOPED_TRACE(DefaultName(c));
+    EXPECT_TRUE(CopyOp().Probes(c, PlanOf(c)).empty());
+    c.kernel_file = "kernel.so";
+    double largest = 0, smallest = 1;
+    bool nan = false;
+    for (const KernelProbe& probe : CopyOp().Probes(c, PlanOf(c))) {
+      const Plan plan = PlanOf(probe.data);
+      EXPECT_TRUE(plan.exact);
+      for (const double v :
+           PlainReference(CopyOp(), probe.data, plan, Tensors(plan, PatternValues(plan))).value) {
+        if (v != 0) smallest = std::min(smallest, std::abs(v));
+        largest = std::max(largest, std::abs(v));
+        nan = nan || std::isnan(v);
+      }
+    }
+    if (t == DType::kE2M1) continue;
+    EXPECT_GE(largest,
+              t == DType::kI32 ? 2e9 : std::min(Info(t).max_finite, Info(DType::kF32).max_finite));
+    EXPECT_EQ(nan, Info(t).storage_bits >= 16 && !Info(t).is_integer);
+    if (!Info(t).is_integer) {
+      EXPECT_LT(smallest, Info(t).min_normal);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay
