@@ -73,7 +73,9 @@ class Copy final : public Op {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     KernelProbe extremes = probe("extremes", ToString({PatternKind::kOneHot, kNan, largest}));
     extremes.may_refuse = true;
-    return {probe("small", "denormal"), std::move(extremes)};
+    std::vector<KernelProbe> probes = {std::move(extremes)};
+    if (!c.flushes_subnormals) probes.push_back(probe("small", "denormal"));
+    return probes;
   }
 
   absl::Status ReferenceHere(const Case&, const Plan&, std::span<const TensorView> inputs,
