@@ -31,7 +31,6 @@ void WatchHub::End(std::int64_t sequence) {
   committed_ = sequence;
   last_ = nullptr;
   closed_ = true;
-  end_ = absl::OkStatus();
   WakeLocked();
 }
 

@@ -48,7 +48,8 @@ class WatchHub {
   void Committed(std::int64_t sequence, std::shared_ptr<const v1::JobEvent> last = nullptr);
   // Replaces the progress that watchers who are up to date get.
   void Progress(v1::JobEvent event);
-  // The job has ended, and `sequence` is its last event: no progress comes after it.
+  // The job has ended, and `sequence` is its last event: no progress comes after it. The status of
+  // an earlier Close stays.
   void End(std::int64_t sequence);
   // Nothing more will come, and the job has not ended: watchers get `status`.
   void Close(const absl::Status& status);

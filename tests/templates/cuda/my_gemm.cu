@@ -1,4 +1,4 @@
-// A gemm for fp32: D = alpha·A·B, row-major, without transposes. my_gemm.toml says how it is launched.
+// A gemm for fp32: D = alpha·A·B, row-major, without transposes. my_gemm.toml is its launch.
 //
 //   assay run gemm --kernel ./my_gemm.cu --device simt:0 --dtype fp32 --m 33 --n 20 --k 47
 //
