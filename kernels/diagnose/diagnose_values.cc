@@ -6,6 +6,7 @@
 #include "kernels/diagnose/anatomy_words.h"
 #include "kernels/diagnose/diagnose_rules.h"
 #include "kernels/judge/verdict.h"
+#include "kernels/ops/common/diagnosing.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels::internal {
@@ -68,7 +69,7 @@ constexpr double kMeanIsNear = 0.1;
 bool BeyondAUnit(const Anatomy& a, DType format) {
   return std::any_of(a.samples.begin(), a.samples.end(), [format](const WrongElement& e) {
     if (e.expected == 0.0) return false;
-    const double unit = std::exp2(std::ilogb(e.expected) - Info(format).mantissa_bits);
+    const double unit = UnitAt(format, e.expected);
     const double arithmetic = e.bound - Info(format).unit_roundoff * std::abs(e.expected);
     return std::abs(e.actual - e.expected) > 1.001 * unit + std::max(0.0, arithmetic);
   });

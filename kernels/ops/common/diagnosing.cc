@@ -68,6 +68,10 @@ std::optional<Reading> SumOverflows(const Signs& signs) {
                  "accumulate in FP32; scale before the sum, not behind it", "sum-overflows"};
 }
 
+double UnitAt(DType format, double v) {
+  return std::exp2(std::ilogb(v) - Info(format).mantissa_bits);
+}
+
 double ExpLimit() { return std::log(Info(DType::kF16).max_finite); }
 
 }  // namespace assay::kernels

@@ -29,6 +29,9 @@ double LargestSum(const Signs& signs);
 // A sum of products passes the range of fp16, as it does in an accumulator that is not fp32.
 std::optional<Reading> SumOverflows(const Signs& signs);
 
+// One unit in the last place of `format` at v, which is not 0. Subnormal numbers have larger ones.
+double UnitAt(DType format, double v);
+
 // log of the largest fp16: exp of no smaller number overflows in any format.
 double ExpLimit();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/numerics/convert.h"
+#include "kernels/ops/common/diagnosing.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
@@ -14,11 +15,6 @@ namespace {
 // The share of a row's errors that a simulation may leave, for the kernel rounds otherwise.
 // Another fault of a sum makes errors of the same sign and of a near size by chance.
 constexpr double kLeft = 0.05;
-
-// One unit in the last place of `format` at a normal v.
-double UnitAt(DType format, double v) {
-  return std::exp2(std::ilogb(v) - Info(format).mantissa_bits);
-}
 
 // Whether enough elements are off by a unit or more. Any small error that points the same way
 // explains elements that are only rounded to the other side.
