@@ -104,8 +104,8 @@ class Reader {
         const std::string message = absl::StrFormat(
             "all elements are too %s by a factor of 1 %c %.3g (± %.2g)",
             gain > 0 ? "large" : "small", gain > 0 ? '+' : '-', std::abs(gain), *p.gain_error);
-        const bool found = Hold(std::abs(gain), model_.gain_floor + kGainErrors * *p.gain_error,
-                                Reason::kStructure, message);
+        const bool found =
+            Hold(std::abs(gain), GainLimit(*p.gain_error), Reason::kStructure, message);
         if (found && explained) return;
       }
     }
@@ -115,6 +115,13 @@ class Reader {
     if (!large || IsInOnePlace(rms_limit)) Groups();
     if (reading_.findings.size() > before) return;
     Hold(p.rms, rms_limit, Reason::kPrecision, Size(p.rms, p.declared_bits));
+  }
+
+  // A row counts as far as its elements do.
+  double GainLimit(double error) const {
+    const double rows =
+        static_cast<double>(sums_.count) / static_cast<double>(plan_.output.extents.cols);
+    return model_.gain_floor + model_.gain_of_row / std::sqrt(rows) + kGainErrors * error;
   }
 
   // Whether R is that of a right kernel without one row, column, tile or element.

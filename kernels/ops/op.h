@@ -59,6 +59,8 @@ struct ResidualModel {
   double largest_rms = 2;  // no right kernel's R is larger, in a group of many elements
   double largest_z = 30;   // no right kernel's |e|/σ is larger
   double gain_floor = 0;   // g0: a right kernel may have so much of a common relative error
+  // And so much more, divided by the root of the number of rows: elements of a row share errors.
+  double gain_of_row = 0;
   double largest_rest =
       2;  // with rows: the limit of R after each row's offset and gain are removed
 };

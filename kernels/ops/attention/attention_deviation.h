@@ -19,8 +19,10 @@
 // two reasons: they may all be at their worst, and the keys of a query share those of its Q.
 //
 // P in 8 bits has few steps. Weights that are nearly the same then have one error together, which
-// may be all of u_P: such a row has no σ. f²/3·n·Qv is added for weights below the normal range of
-// P's format, f half of its smallest step. It takes 1/l² as P2, which is more.
+// may be all of u_P: such a row has no σ. Neither has a row that loses more than u_P/32 of its
+// weights if those below 2^-10 become 0, as they do in e4m3 without a factor. f²/3·n·Qv is added
+// for weights below the normal range of P's format, f half of its smallest step. It takes 1/l² as
+// P2, which is more.
 //
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
 // factor. s may be replaced by s − m. If the weights span few steps of P's format, D tells nothing:
@@ -39,6 +41,9 @@ namespace assay::inline kernels {
 
 // Queries of a block whose direction is made.
 inline constexpr int kDirectedQueries = 12;
+
+// Exponentials below it, half of the smallest step of e4m3, may become 0 where P is in 8 bits.
+inline constexpr double kLostBelow = 0x1p-10;
 
 struct AttentionDeviation {
   double u = 0;
@@ -67,9 +72,10 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
     return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
   }
-  // Whether the model says nothing of the elements of a query.
-  ASSAY_HOST_DEVICE bool Silent(double visible, double p2) const {
-    return Coarse() && Alike(visible, p2);
+  // Whether the model says nothing of the elements of a query; `lost` is the share of its weights
+  // whose exponentials are below kLostBelow.
+  ASSAY_HOST_DEVICE bool Silent(double visible, double p2, double lost) const {
+    return Coarse() && (Alike(visible, p2) || lost > p_roundoff / 32);
   }
   // σ² of an element without its ulp is of_r·r² + of_q·Qv, with r without scale_v.
   struct Factors {
@@ -83,9 +89,8 @@ struct AttentionDeviation {
                         third * (mean * p2 + depth * (4 + p2) + 6) + value_error * value_error;
     return {scale * scale * of_r, scale * scale * of_q};
   }
-  // σ of an element; r without scale_v. 0 if the model is silent.
+  // σ of an element; r without scale_v.
   ASSAY_HOST_DEVICE double Of(double r, double visible, double qv, double p2, double mean) const {
-    if (Silent(visible, p2)) return 0;
     const Factors factors = Of(visible, p2, mean);
     return std::sqrt(factors.of_r * r * r + factors.of_q * qv + steps.Variance(r * value_scale));
   }

@@ -195,12 +195,13 @@ class Attention final : public Op {
     }
     model.direction_floor += plan.intermediate_roundoff;
     // In 8 bits rows with such weights do not count. But if a row has few weights of any size, its
-    // elements share their errors, so that the gain scatters with the number of rows.
+    // elements share their errors: the gain of a row has a deviation of at most 0.29 u_P.
     if (deviation.Coarse()) {
-      const auto& p = std::get<AttentionProblem>(c.problem);
-      const double rows = static_cast<double>(p.batch * p.heads * p.seq);
-      model.gain_floor = 8 * deviation.u + deviation.p_roundoff * (0.25 + 3 / std::sqrt(rows));
+      model.gain_floor = 8 * deviation.u + deviation.p_roundoff / 16;
+      model.gain_of_row = 1.75 * deviation.p_roundoff;
     }
+    model.gain_floor += AccumulatedGain(std::get<AttentionProblem>(c.problem).KvSeq(),
+                                        plan.accumulator, deviation.u);
     AllowDeclaredOperands(plan, deviation.u, model);
     return model;
   }

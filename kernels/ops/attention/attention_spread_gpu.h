@@ -40,6 +40,7 @@ ASSAY_DEVICE double FourthPowers(const AttentionOperands& o, std::int64_t line) 
 // What σ and D need beside, of a thread.
 struct Spread {
   double p2[kEach];              // Σp²
+  double lost[kEach];            // Σp of those below kLostBelow
   double squares[kEach];         // Σp²·Σ_c v²
   double mean[kEach];            // Σp²·Σ_c v²·a
   double shift;                  // Σp·(s − m) of the thread's first query
@@ -60,6 +61,7 @@ ASSAY_DEVICE void AddToSpread(const AttentionReference& a, const double* key_squ
                               const Row& row, double p, double s, KeyShared shift, Spread& spread) {
   const double distance = s - row.max, pp = p * p, weight = pp * key_squares[1];
   spread.p2[i] += pp;
+  if (p < kLostBelow) spread.lost[i] += p;
   spread.squares[i] += weight;
   // A key without weight may have an infinite distance.
   if (weight > 0) {
@@ -122,7 +124,8 @@ ASSAY_DEVICE void FinishSpread(const AttentionReference& a, const Task& task, st
   for (int i = 0; i < kEach; ++i) {
     const double l = TeamSum(out.l[i]), visible = rows[i].visible;
     const double squares = TeamSum(spread.squares[i]), mean = TeamSum(spread.mean[i]);
-    const double p2 = TeamSum(spread.p2[i]) / l / l;
+    const double p2 = TeamSum(spread.p2[i]) / l / l, lost = TeamSum(spread.lost[i]) / l;
+    const bool known = visible > 0 && !a.model.Silent(visible, p2, lost);
     const double share = total > 0 ? squares / l / l / total : 0.0;
     const std::int64_t query = task.query0 + Team() + kTeam * i;
     const bool tells =
@@ -134,7 +137,7 @@ ASSAY_DEVICE void FinishSpread(const AttentionReference& a, const Task& task, st
       const std::int64_t at = (task.head * o.queries + query) * o.dim + column;
       const double r = out.sum[i][j] / l;
       double sigma = 0.0;
-      if (visible > 0 && std::isfinite(r)) {
+      if (known && std::isfinite(r)) {
         sigma = a.model.Of(r, visible, share * columns[j], p2, squares > 0 ? mean / squares : 0.0);
       }
       a.deviation[at] = sigma == sigma ? static_cast<float>(sigma) : 0.0F;

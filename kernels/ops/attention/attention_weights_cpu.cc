@@ -58,7 +58,7 @@ class BlockWeights {
       std::fill_n(each, ld, 0.0);
     }
     if (spread_ == nullptr) return;
-    for (double* const each : {spread_->p2, spread_->row_squares, spread_->mean}) {
+    for (double* const each : {spread_->p2, spread_->row_squares, spread_->mean, spread_->lost}) {
       std::fill_n(each, ld, 0.0);
     }
     std::fill_n(spread_->shift_sum, spread_->directed_ld, 0.0);
@@ -122,6 +122,7 @@ class BlockWeights {
                            hn::MulAdd(Read(spread_->query_squares + i), key_squares,
                                       hn::MulAdd(distance, distance, Of(16.0))));
     Add(spread_->p2 + i, pp);
+    Add(spread_->lost + i, hn::IfThenElseZero(hn::Lt(p, Of(kLostBelow)), p));
     Add(spread_->row_squares + i, weight);
     // A key without weight may have an infinite distance.
     Add(spread_->mean + i, hn::IfThenElseZero(hn::Gt(weight, hn::Zero(D())), hn::Mul(weight, a)));
@@ -171,6 +172,7 @@ class BlockWeights {
       spread_->mean[i] = squares > 0 ? spread_->mean[i] / squares : 0;
       spread_->row_squares[i] *= inverse_[i] * inverse_[i];
       spread_->p2[i] *= inverse_[i] * inverse_[i];
+      spread_->lost[i] *= inverse_[i];
     }
   }
 

@@ -81,11 +81,7 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
   // of mean zero r² is near Q; otherwise it is K·Q at most.
   const double growth = plan.zero_mean_random ? 4 * std::sqrt(k) : k;
   model.gain_floor = 4 * u + u * u * growth * growth;
-  if (plan.accumulator.roundoff > u) {
-    model.gain_floor += plan.accumulator.roundoff * (k + 1) / 2 *
-                        (1 / static_cast<double>(plan.accumulator.block) + 1);
-  }
-  model.gain_floor += TruncatedGain(plan.accumulations, cut);
+  model.gain_floor += AccumulatedGain(plan.accumulations, plan.accumulator, u);
   return model;
 }
 
@@ -100,6 +96,13 @@ void AllowDeclaredOperands(const Plan& plan, double u, ResidualModel& model) {
   model.largest_z *= wider;
   model.gain_floor += 2 * w;
   if (model.direction) model.direction_floor = std::max(model.direction_floor, 8 * u) + 2 * w;
+}
+
+double AccumulatedGain(std::int64_t terms, const Accumulator& accumulator, double u) {
+  const double cut = TruncatedGain(terms, accumulator.truncation);
+  if (!(accumulator.roundoff > u)) return cut;
+  return cut + accumulator.roundoff * (static_cast<double>(terms) + 1) / 2 *
+                   (1 / static_cast<double>(accumulator.block) + 1);
 }
 
 double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit) {

@@ -47,6 +47,9 @@ void AllowDeclaredOperands(const Plan& plan, double u, ResidualModel& model);
 // it does not cut off.
 double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit);
 
+// The same of sums in an accumulator that may have fewer bits than `u` says, and may cut off.
+double AccumulatedGain(std::int64_t terms, const Accumulator& accumulator, double u);
+
 // Whether the first `operands` inputs are drawn at random, in full precision and with a spread that
 // is not small beside their magnitude. Only then does the model hold for every usual order.
 bool DrawnInFullPrecision(const Plan& plan, int operands);

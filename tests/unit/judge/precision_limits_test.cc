@@ -131,6 +131,21 @@ TEST_F(PrecisionLimits, AGainIsEightOfItsStandardErrorsAboveItsFloor) {
   }
 }
 
+// The 4,096 elements are those of 64 rows.
+TEST_F(PrecisionLimits, AGainMayBeThatOfItsRows) {
+  sums_.sum_squared = 0.49 * 4096;
+  sums_.reference_squared = 1e16;
+  model_.gain_floor = 1e-6;
+  model_.gain_of_row = 8e-6;
+  sums_.error_reference = (2e-6 + 7.9e-8) * 1e16;
+  EXPECT_THAT(Said(), IsEmpty());
+  sums_.error_reference = (2e-6 + 8.1e-8) * 1e16;
+  EXPECT_THAT(Said(), ElementsAre(kStructured));
+  sums_.count = 1024;
+  sums_.sum_squared = 0.49 * 1024;
+  EXPECT_THAT(Said(), IsEmpty());
+}
+
 // Without its gain R is `left`, of `rms` with it.
 void SetGain(double rms, double left, ResidualSums& sums) {
   sums.sum_squared = rms * rms * 4096;

@@ -88,10 +88,17 @@ AttentionDeviation Narrow() {
 
 TEST(AttentionDeviation, NearlyEqualWeightsIn8BitsHaveNoDeviation) {
   const AttentionDeviation model = Narrow();
-  EXPECT_EQ(model.Of(1, kKeys, 1, 1.24 / kKeys, 1), 0);
-  EXPECT_GT(model.Of(1, kKeys, 1, 1.26 / kKeys, 1), 0);
+  EXPECT_TRUE(model.Silent(kKeys, 1.24 / kKeys, 0));
+  EXPECT_FALSE(model.Silent(kKeys, 1.26 / kKeys, 0));
   EXPECT_FALSE(model.Tells(kKeys, 0.9));
-  EXPECT_GT(Model(0x1p-8).Of(1, kKeys, 1, 1.0 / kKeys, 1), 0);
+  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 1.0 / kKeys, 0));
+}
+
+TEST(AttentionDeviation, RowsThatLoseWeightsIn8BitsHaveNoDeviation) {
+  const AttentionDeviation model = Narrow();
+  EXPECT_FALSE(model.Silent(kKeys, 0.1, 0.99 * 0x1p-9));
+  EXPECT_TRUE(model.Silent(kKeys, 0.1, 1.01 * 0x1p-9));
+  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 0.1, 0.5));
 }
 
 TEST(AttentionDeviation, WeightsBelowTheRangeOf8BitsLoseMore) {
@@ -104,22 +111,24 @@ TEST(AttentionDeviation, WeightsBelowTheRangeOf8BitsLoseMore) {
 
 // R and the gain of rows whose weights are rounded to e4m3 by `round`.
 struct OfNarrow {
-  double rms = 0, gain = 0;
+  double rms = 0, gain = 0, limit = 0;
 };
 
 template <class Round>
 OfNarrow RoundedBy(const Round& round) {
   constexpr int kRows = 256, kColumns = 16;
   const AttentionDeviation model = Narrow();
+  const double u_p = model.p_roundoff;
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
-  double squares = 0, error_reference = 0, reference = 0;
+  double squares = 0, error_reference = 0, reference = 0, counted = 0;
   for (int row = 0; row < kRows; ++row) {
     std::vector<double> p(kKeys);
     for (double& x : p) x = normal(random);
     const double most = *std::max_element(p.begin(), p.end());
-    double l = 0, p2 = 0;
+    double l = 0, p2 = 0, lost = 0;
     for (double& x : p) l += x = std::exp(x - most);
+    for (const double x : p) lost += x < kLostBelow ? x : 0;
     for (const double x : p) p2 += x * x / l / l;
     for (int column = 0; column < kColumns; ++column) {
       double r = 0, o = 0, qv = 0;
@@ -129,14 +138,16 @@ OfNarrow RoundedBy(const Round& round) {
         o += round(x) / l * v;
         qv += x * x / l / l * v * v;
       }
+      if (model.Silent(kKeys, p2, lost / l)) continue;
       const double sigma = model.Of(r, kKeys, qv, p2, 1), variance = sigma * sigma;
-      if (variance == 0) continue;
+      ++counted;
       squares += (o - r) * (o - r) / variance;
       error_reference += (o - r) * r / variance;
       reference += r * r / variance;
     }
   }
-  return {std::sqrt(squares / (kRows * kColumns)), error_reference / reference};
+  return {std::sqrt(squares / counted), error_reference / reference,
+          u_p / 16 + 1.75 * u_p / std::sqrt(counted / kColumns) + 8 / std::sqrt(reference)};
 }
 
 double Nearest(double x) { return ToDouble(DType::kE4M3FN, RoundToFormat(x, DType::kE4M3FN)); }
@@ -144,13 +155,22 @@ double Up(double x) {
   const double unit = std::exp2(std::max(-6, std::ilogb(x)) - 3);
   return std::ceil(x / unit) * unit;
 }
+// To the next value from `share` of a step on: 1/2 is to the nearest.
+double UpFrom(double share, double x) {
+  const double unit = std::exp2(std::max(-6, std::ilogb(x)) - 3);
+  return std::floor(x / unit + 1 - share) * unit;
+}
 
-TEST(AttentionDeviation, RoundingUpIn8BitsIsAGain) {
+TEST(AttentionDeviation, RoundingToOneSideIn8BitsIsAGain) {
   const double u_p = Info(DType::kE4M3FN).unit_roundoff;
   const OfNarrow nearest = RoundedBy(Nearest), up = RoundedBy(Up);
   EXPECT_LT(nearest.rms, 1);
-  EXPECT_LT(std::abs(nearest.gain), u_p / 16);
-  EXPECT_GT(up.gain, u_p * (0.25 + 3 / std::sqrt(256.0)));
+  EXPECT_LT(std::abs(nearest.gain), u_p / 32);
+  EXPECT_GT(up.gain, up.limit);
+  for (const double share : {0.25, 0.75}) {
+    const OfNarrow side = RoundedBy([&](double x) { return UpFrom(share, x); });
+    EXPECT_GT(std::abs(side.gain), side.limit) << share;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
 #include "kernels/ops/common/planning.h"
 #include "tests/unit/ops/tensors.h"
@@ -440,7 +441,7 @@ TEST(AttentionReference, NearlyEqualWeightsHaveNoDirection) {
   EXPECT_EQ(largest(0x1p-8), 0);
 }
 
-// In 8 bits vectors must be long enough that scores differ, and more rows make the gain surer.
+// In 8 bits vectors must be long enough that scores differ, and elements of a row share a gain.
 TEST(AttentionResiduals, In8Bits) {
   AttentionProblem p;
   p.heads = 4;
@@ -455,8 +456,38 @@ TEST(AttentionResiduals, In8Bits) {
   EXPECT_TRUE(model(15, DType::kF16, DType::kF32).known);
   const ResidualModel narrow = model(16, DType::kE4M3FN, DType::kBF16);
   EXPECT_TRUE(narrow.known && narrow.gates);
-  EXPECT_DOUBLE_EQ(narrow.gain_floor, 0x1p-4 * (0.25 + 3.0 / 16) + 8 * narrow.roundoff);
-  EXPECT_DOUBLE_EQ(model(16, DType::kF16, DType::kF32).gain_floor, 0x1p-11 + 8 * narrow.roundoff);
+  EXPECT_DOUBLE_EQ(narrow.gain_floor, 0x1p-8 + 8 * narrow.roundoff);
+  EXPECT_DOUBLE_EQ(narrow.gain_of_row, 1.75 * 0x1p-4);
+  const ResidualModel wide = model(16, DType::kF16, DType::kF32);
+  EXPECT_DOUBLE_EQ(wide.gain_floor, 0x1p-11 + 8 * wide.roundoff);
+  EXPECT_EQ(wide.gain_of_row, 0);
+}
+
+// A query whose weights are lost where P is e4m3 without a factor has no deviation in 8 bits.
+TEST(AttentionResiduals, In8BitsQueriesThatLoseWeightsDoNotCount) {
+  AttentionProblem p = Small();
+  p.heads = 1;
+  p.seq = 2;
+  p.kv_seq = 64;
+  p.dim = 16;
+  p.scale = 1;
+  const Case c = MakeCase(p, DType::kE4M3FN);
+  const Plan plan = PlanOf(c);
+  // The scores of query 0 are 8 and then 0, those of query 1 are 4 and 0.
+  const Tensors tensors(plan, [](int operand, std::int64_t i) {
+    if (operand == 0) return i == 0 ? 8.0 : i == 16 ? 4.0 : 0.0;
+    if (operand == 1) return i == 0 ? 1.0 : 0.0;
+    return i % 2 == 0 ? 1.0 : -0.5;
+  });
+  const auto count = static_cast<std::size_t>(plan.output.extents.count());
+  std::vector<double> value(count), allowance(count);
+  std::vector<float> deviation(count), direction(count);
+  const AttentionSpread spread{MakeAttentionDeviation(c, plan), deviation.data(), direction.data()};
+  AttentionReferenceCpu(c, plan, tensors.views(), value.data(), allowance.data(), spread);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(deviation[i], 0) << i;
+    EXPECT_GT(deviation[16 + i], 0) << i;
+  }
 }
 
 }  // namespace

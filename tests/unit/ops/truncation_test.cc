@@ -194,5 +194,23 @@ TEST(Truncation, MakesTheScoresOfAnAttentionSmaller) {
   EXPECT_EQ(TruncatedGain(64, {}), 0);
 }
 
+// The sums of P·V as well, over the keys.
+TEST(Truncation, MakesTheResultsOfAnAttentionSmaller) {
+  AttentionProblem attention;
+  attention.heads = 1;
+  attention.seq = 8;
+  attention.kv_seq = 1024;
+  attention.dim = 64;
+  Case c = MakeCase(attention, DType::kE4M3FN);
+  c.out_dtype = DType::kBF16;
+  Plan plan = PlanOf(c);
+  const double floor = AttentionOp().Residuals(c, plan).gain_floor;
+  AttentionOp().HoldTo(c, NarrowestAccumulator(), plan);
+  const double half = 0x1p-13 * 1025 / 2 * (1 + 1.0 / 32);
+  EXPECT_DOUBLE_EQ(AccumulatedGain(1024, plan.accumulator, 0x1p-24), 2.5 * half);
+  EXPECT_DOUBLE_EQ(AttentionOp().Residuals(c, plan).gain_floor, floor + 2.5 * half);
+  EXPECT_EQ(AccumulatedGain(1024, {}, 0x1p-24), 0);
+}
+
 }  // namespace
 }  // namespace assay
