@@ -144,7 +144,7 @@ CHANGES = [
     ("softmax reference", ORDERS, "    SyncBlock();  // and the chunk", 0, "    // and the chunk", "barrier before addends are summed in order"),
     ("softmax reference", ORDERS, "i < count; i += kRowThreads", 0, "i <= count; i += kRowThreads", "index past the addends"),
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
-    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 0, "j < l.cols - 1", "last element not summed"),
+    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < n; j", 0, "j < n - 1; j", "last element not summed"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
     ("reduce reference", OPS + "reduce/reduce_reference.cu", "l < length", 0, "l < length - 1", "last element not summed"),
     ("reduce reference", OPS + "reduce/reduce_reference.cu", "l < length", 1, "l < length - 1", "mask of the last element of a maximum"),

@@ -39,6 +39,56 @@ ASSAY_DEVICE void ReadRows(const T* from, std::int64_t rows, std::int64_t dim, T
   }
 }
 
+// What a thread keeps of its query: the largest score, the thread's part of the weights' sum, and
+// whether one of its keys is seen.
+template <class T>
+struct FmaSums {
+  T m = NegativeInfinity<T>();
+  T l = 0;
+  bool any_key = false;
+};
+
+// The weights of a block of keys, from the rows of a query and of the keys. Returns what sums of
+// earlier blocks are to be multiplied by.
+template <class T>
+ASSAY_DEVICE T WeighKeys(const AttentionJob& a, std::int64_t query, std::int64_t key0,
+                         const T* query_row, const T* keys, T* weights, FmaSums<T>& sums) {
+  using Blocks = FmaBlocks<T>;
+  constexpr int kShare = Blocks::kShare;
+  const auto pitch = static_cast<int>(a.dim) + 1;
+  const int part = static_cast<int>(Thread().x) % kShare;
+  T largest = NegativeInfinity<T>();
+  T scores[Blocks::kKeys / kShare];
+  ASSAY_UNROLL
+  for (int i = 0; i < Blocks::kKeys / kShare; ++i) {
+    const int key = part + i * kShare;
+    T sum = 0;
+    for (int c = 0; c < static_cast<int>(a.dim); ++c) {
+      sum = Fma(query_row[c], keys[key * pitch + c], sum);
+    }
+    const bool sees = query < a.seq && Sees(a, query, key0 + key);
+    sums.any_key = sums.any_key || sees;
+    scores[i] = sees ? Product(sum, static_cast<T>(a.scale)) : NegativeInfinity<T>();
+    largest = MaxNumber(largest, scores[i]);
+  }
+  for (int by = kShare / 2; by > 0; by /= 2) {
+    largest = MaxNumber(largest, ShuffleXor(largest, by));
+  }
+  largest = MaxNumber(largest, sums.m);
+  // If no score is above −inf yet, there is no exponent to subtract.
+  const T base = largest == NegativeInfinity<T>() ? T{0} : largest;
+  const T rescale = Exp(sums.m - base);
+  sums.m = largest;
+  sums.l *= rescale;
+  ASSAY_UNROLL
+  for (int i = 0; i < Blocks::kKeys / kShare; ++i) {
+    const T weight = Exp(scores[i] - base);
+    sums.l += weight;
+    weights[part + i * kShare] = weight;
+  }
+  return rescale;
+}
+
 template <class T>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
   using Blocks = FmaBlocks<T>;
@@ -54,51 +104,21 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
   const int mine = static_cast<int>(Thread().x) / kShare;
   const int part = static_cast<int>(Thread().x) % kShare;
   const std::int64_t query = block.query + mine;
-  const bool exists = query < a.seq;
   const std::int64_t last = block.query + Blocks::kQueries - 1;
   const std::int64_t limit = KeyLimit(a, last < a.seq ? last : a.seq - 1);
   ReadRows<T, Blocks::kQueries>(
       static_cast<const T*>(a.q) + (block.head * a.seq + block.query) * a.dim, a.seq - block.query,
       a.dim, queries);
 
-  T m = NegativeInfinity<T>();
-  T l = 0;
-  bool any_key = false;
+  FmaSums<T> sums;
   T o[Blocks::kColumns] = {};
   for (std::int64_t key0 = 0; key0 < limit; key0 += Blocks::kKeys) {
     SyncBlock();  // the values before are no longer read
     ReadRows<T, Blocks::kKeys>(static_cast<const T*>(a.k) + kv + key0 * a.dim, a.kv_seq - key0,
                                a.dim, keys);
     SyncBlock();
-    T largest = NegativeInfinity<T>();
-    T scores[Blocks::kKeys / kShare];
-    ASSAY_UNROLL
-    for (int i = 0; i < Blocks::kKeys / kShare; ++i) {
-      const int key = part + i * kShare;
-      T sum = 0;
-      for (int c = 0; c < static_cast<int>(a.dim); ++c) {
-        sum = Fma(queries[mine * pitch + c], keys[key * pitch + c], sum);
-      }
-      const bool sees = exists && Sees(a, query, key0 + key);
-      any_key = any_key || sees;
-      scores[i] = sees ? Product(sum, static_cast<T>(a.scale)) : NegativeInfinity<T>();
-      largest = MaxNumber(largest, scores[i]);
-    }
-    for (int by = kShare / 2; by > 0; by /= 2) {
-      largest = MaxNumber(largest, ShuffleXor(largest, by));
-    }
-    largest = MaxNumber(largest, m);
-    // If no score is above −inf yet, there is no exponent to subtract.
-    const T base = largest == NegativeInfinity<T>() ? T{0} : largest;
-    const T rescale = Exp(m - base);
-    m = largest;
-    l *= rescale;
-    ASSAY_UNROLL
-    for (int i = 0; i < Blocks::kKeys / kShare; ++i) {
-      const T weight = Exp(scores[i] - base);
-      l += weight;
-      weights[mine * kPitch + part + i * kShare] = weight;
-    }
+    const T rescale =
+        WeighKeys(a, query, key0, queries + mine * pitch, keys, weights + mine * kPitch, sums);
     SyncBlock();  // the keys are no longer read, and all weights are there
     ReadRows<T, Blocks::kKeys>(static_cast<const T*>(a.v) + kv + key0 * a.dim, a.kv_seq - key0,
                                a.dim, keys);
@@ -115,11 +135,11 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
     }
   }
   for (int by = kShare / 2; by > 0; by /= 2) {
-    l += ShuffleXor(l, by);
-    any_key = any_key | (ShuffleXor(static_cast<int>(any_key), by) != 0);
+    sums.l += ShuffleXor(sums.l, by);
+    sums.any_key = sums.any_key | (ShuffleXor(static_cast<int>(sums.any_key), by) != 0);
   }
-  if (!exists) return;
-  const Finisher<T> finish(a, any_key, l);
+  if (query >= a.seq) return;
+  const Finisher<T> finish(a, sums.any_key, sums.l);
   T* const out = static_cast<T*>(a.o) + (block.head * a.seq + query) * a.dim;
   ASSAY_UNROLL
   for (int i = 0; i < Blocks::kColumns; ++i) {

@@ -126,6 +126,47 @@ ASSAY_DEVICE double VectorAt(const ProbeVectors& v, std::int64_t batch, int k, i
   return v.data[batch * v.batch_stride + k * length + i];
 }
 
+// The probes' values and the weight of kTile rows or columns from `first` on, to shared memory.
+template <class Shared>
+ASSAY_DEVICE void ReadVectors(const ProbeVectors& probes, const ProbeVectors& weights,
+                              std::int64_t batch, int group, int vectors, std::int64_t first,
+                              std::int64_t length, Shared to) {
+  for (int i = static_cast<int>(Thread().x); i < (kProbes + 1) * kTile; i += kThreads) {
+    const int k = i / kTile;
+    const std::int64_t at = first + i % kTile;
+    to[i] = k < kProbes ? VectorAt(probes, batch, group * kProbes + k, vectors, at, length)
+                        : VectorAt(weights, batch, 0, 1, at, length);
+  }
+}
+
+// The tile of a matrix from a row and a column on, to shared memory; 0 beyond the end. If `counts`,
+// elements that are not finite are counted, and the thread's zeros are returned.
+template <class Load, class Shared>
+ASSAY_DEVICE Word ReadTile(const Pass& pass, bool counts, std::int64_t batch, std::int64_t row0,
+                           std::int64_t col0, Shared tile) {
+  const Extents& x = pass.matrix.extents;
+  const int line = static_cast<int>(Thread().x) % kTile;
+  const int quarter = static_cast<int>(Thread().x) / kTile;
+  const std::int64_t col = col0 + line;
+  Word zeros = 0;
+  ASSAY_UNROLL
+  for (int i = 0; i < kQuarter; ++i) {
+    const int tile_row = quarter + i * kQuarters;
+    const std::int64_t row = row0 + tile_row;
+    double v = 0.0;
+    if (row < x.rows && col < x.cols) {
+      const std::int64_t at = batch * x.batch_stride + row * x.ld + col;
+      v = Load::At(pass.matrix, at);
+      if (counts) {
+        if (v == 0.0) ++zeros;
+        if (!(v - v == 0.0)) CountOther(pass, at, v, (batch * x.rows + row) * x.cols + col);
+      }
+    }
+    tile[tile_row * kTileStride + line] = v;
+  }
+  return zeros;
+}
+
 // Adds an element to a thread's six sums. `vectors` holds the probes' values and the weight, kTile
 // apart.
 template <class Shared>
@@ -163,9 +204,8 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) ChecksumTiles(ASSAY_GRID_CONSTANT co
   ASSAY_SHARED(double, along_cols, (kProbes + 1) * kTile);  // left and col_weights
   static_assert(kSums * kThreads <= kTile * kTileStride);
   const Extents& x = pass.matrix.extents;
-  const int thread = static_cast<int>(Thread().x);
-  const int line = thread % kTile;
-  const int quarter = thread / kTile;
+  const int line = static_cast<int>(Thread().x) % kTile;
+  const int quarter = static_cast<int>(Thread().x) / kTile;
   std::int64_t block = Block().x;
   const std::int64_t segment = block % pass.segments;
   block /= pass.segments;
@@ -178,41 +218,15 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) ChecksumTiles(ASSAY_GRID_CONSTANT co
   const std::int64_t end = begin + kSegment < x.cols ? begin + kSegment : x.cols;
   const std::int64_t sums_before = std::int64_t{group} * kSums;
   const std::int64_t all_sums = std::int64_t{pass.groups} * kSums;
-  for (int i = thread; i < (kProbes + 1) * kTile; i += kThreads) {
-    const int k = i / kTile;
-    const std::int64_t row = row0 + i % kTile;
-    along_cols[i] = k < kProbes
-                        ? VectorAt(pass.left, batch, group * kProbes + k, pass.probes, row, x.rows)
-                        : VectorAt(pass.col_weights, batch, 0, 1, row, x.rows);
-  }
+  const bool counts = pass.counts && group == 0;
+  ReadVectors(pass.left, pass.col_weights, batch, group, pass.probes, row0, x.rows, along_cols);
 
   double row_sums[kSums] = {};
   Word zeros = 0;
   for (std::int64_t col0 = begin; col0 < end; col0 += kTile) {
     SyncBlock();  // the tile before has been read
-    for (int i = thread; i < (kProbes + 1) * kTile; i += kThreads) {
-      const int k = i / kTile;
-      const std::int64_t col = col0 + i % kTile;
-      along_rows[i] =
-          k < kProbes ? VectorAt(pass.right, batch, group * kProbes + k, pass.probes, col, x.cols)
-                      : VectorAt(pass.row_weights, batch, 0, 1, col, x.cols);
-    }
-    const std::int64_t col = col0 + line;
-    ASSAY_UNROLL
-    for (int i = 0; i < kQuarter; ++i) {
-      const int tile_row = quarter + i * kQuarters;
-      const std::int64_t row = row0 + tile_row;
-      double v = 0.0;
-      if (row < x.rows && col < x.cols) {
-        const std::int64_t at = batch * x.batch_stride + row * x.ld + col;
-        v = Load::At(pass.matrix, at);
-        if (pass.counts && group == 0) {
-          if (v == 0.0) ++zeros;
-          if (!(v - v == 0.0)) CountOther(pass, at, v, (batch * x.rows + row) * x.cols + col);
-        }
-      }
-      tile[tile_row * kTileStride + line] = v;
-    }
+    ReadVectors(pass.right, pass.row_weights, batch, group, pass.probes, col0, x.cols, along_rows);
+    zeros += ReadTile<Load>(pass, counts, batch, row0, col0, tile);
     SyncBlock();
     double col_sums[kSums] = {};
     for (int i = 0; i < kQuarter; ++i) {
@@ -229,7 +243,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) ChecksumTiles(ASSAY_GRID_CONSTANT co
         pass.row_partials + ((batch * pass.segments + segment) * all_sums + sums_before) * x.rows +
             row0,
         x.rows);
-  if (pass.counts && group == 0) {
+  if (counts) {
     zeros = WaveSum(zeros);
     if (Lane() == 0 && zeros != 0) AtomicAdd(&pass.counted->zeros, zeros);
   }
