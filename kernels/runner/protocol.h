@@ -49,10 +49,13 @@ struct Control {
   std::atomic<std::uint32_t> asked;          // the number of the last request; the judge counts up
   std::atomic<std::uint32_t> task;           // RunnerTask of that request
   std::atomic<std::uint32_t> runner_sleeps;  // the runner waits for `asked` in a futex
-  char apart[64 - 12];                       // the two sides write different cache lines
+  std::atomic<std::uint32_t> judge_runs_on;  // a processor
+  char apart[64 - 16];                       // the two sides write different cache lines
   std::atomic<std::uint32_t> done;           // the number of the last request that is done
   std::atomic<std::int32_t> status;          // of that request
   std::atomic<std::uint32_t> judge_sleeps;   // the judge waits for `done` in a futex
+  // A processor. If both sides share one, the side that waits lets the other go first at once.
+  std::atomic<std::uint32_t> runner_runs_on;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 

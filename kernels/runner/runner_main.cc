@@ -58,7 +58,11 @@ class Server {
 
  private:
   void Await(std::uint32_t next) {
-    if (SpinFor(head_.control.asked, next, kSpinNanoseconds, kYieldNanoseconds)) return;
+    const std::uint32_t own = ThisProcessor();
+    head_.control.runner_runs_on.store(own, std::memory_order_relaxed);
+    const bool shared = head_.control.judge_runs_on.load(std::memory_order_relaxed) == own;
+    if (SpinFor(head_.control.asked, next, shared ? 0 : kSpinNanoseconds, kYieldNanoseconds))
+      return;
     head_.control.runner_sleeps.store(1);
     while (head_.control.asked.load() != next) {
       SleepOn(head_.control.asked, next - 1, kSleepNanoseconds);

@@ -22,6 +22,8 @@ inline std::int64_t NanosecondsNow() {
   return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
 }
 
+inline std::uint32_t ThisProcessor() { return static_cast<std::uint32_t>(sched_getcpu()); }
+
 inline void PauseCpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -202,8 +202,7 @@ absl::StatusOr<double> Launcher::TimeGuarded(absl::FunctionRef<absl::Status()> l
   const double overhead = kernel_->TakeOverheadSeconds();
   clock_.Enter(Phase::kGuards);
   if (!seconds.ok()) return seconds;
-  // The overhead is an estimate. Of a tiny kernel's time it may be nearly all, so half stays.
-  *seconds = std::max(*seconds - overhead, *seconds / 2);
+  *seconds = std::max(*seconds - overhead, 0.0);
   if (absl::Status status = kernel_->Fetch(inputs_, output_); !status.ok()) return status;
   return seconds;
 }

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "kernels/providers/user/runner_waker.h"
+
 namespace assay::server {
 namespace {
 
@@ -35,6 +37,12 @@ std::optional<ProcessorWait::Thread> ReadThread(const std::filesystem::path& sch
   return thread;
 }
 
+bool IsWaker(const std::filesystem::path& thread) {
+  std::ifstream in(thread / "comm");
+  std::string name;
+  return std::getline(in, name) && name == kWakerName;
+}
+
 }  // namespace
 
 ProcessorWait::ProcessorWait(std::filesystem::path proc, std::set<int> processors)
@@ -56,7 +64,8 @@ std::optional<double> ProcessorWait::ThreadSeconds() {
                       before->second.slices <= thread->slices;
     const Thread from = same ? before->second : Thread{};
     const std::int64_t waited = thread->waited - from.waited;
-    if (waited > kWaking * (thread->slices - from.slices)) nanos += waited;
+    const bool too_long = waited > kWaking * (thread->slices - from.slices);
+    if (too_long && !IsWaker(at->path())) nanos += waited;
     now[id] = *thread;
   }
   threads_ = std::move(now);

@@ -30,7 +30,8 @@ class ProcessorWait {
   // The time that the threads waited for other programs since the last call, summed up [s]. For a
   // new thread it counts since the thread's start. Threads that ended meanwhile do not count.
   // Neither does a thread that waited no more than 20 µs for each waking, because a waking may take
-  // that long by itself. Nothing if Linux does not count the waiting.
+  // that long by itself, and the thread that wakes users' kernels, because it makes way for them.
+  // Nothing if Linux does not count the waiting.
   std::optional<double> ThreadSeconds();
   // The time in which other guests had the processors since the last call, summed up [s].
   double StolenSeconds();

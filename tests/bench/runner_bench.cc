@@ -8,8 +8,11 @@
 //   abi_load_and_launch    the library opened (the process has it already), the call described, and
 //                          one launch; a case describes the call once
 //   handshake              judge to runner and back, for an empty launch of a runner that goes on
-//   handshake_frozen       the same of one that was stopped before, as for a launch that is judged
-//   …_error                by how much the judge's estimate of it, which it takes off, is wrong
+//   handshake_frozen       the same of one that was stopped before, as for a launch that is judged,
+//                          from the signal on that lets it go on
+//   handshake_until_go     until that signal; the judge takes off this time as it was
+//   …_error                by how much the judge's estimate of a handshake, which it takes off, is
+//                          wrong
 // Where judge and runner share one processor (`taskset -c 0`), a request waits until the other side
 // yields.
 #include <dlfcn.h>
@@ -111,8 +114,9 @@ void MeasureAbi(const assay::Description& description, int rounds) {
 }
 
 struct Handshakes {
-  std::vector<double> whole;
-  std::vector<double> error;  // by how much the judge's estimate is wrong
+  std::vector<double> until_go;
+  std::vector<double> rest;   // from then on
+  std::vector<double> error;  // by how much the judge's estimate of the rest is wrong
 };
 
 Handshakes Measure(assay::RunnerProcess& runner, bool frozen, int launches) {
@@ -124,8 +128,10 @@ Handshakes Measure(assay::RunnerProcess& runner, bool frozen, int launches) {
     const absl::StatusOr<int> done = runner.Ask(assay::RunnerTask::kLaunch);
     const double seconds = Since(begin);
     if (!done.ok() || *done != 0) Fail("a launch failed");
-    found.whole.push_back(seconds);
-    found.error.push_back(std::abs(seconds - runner.TakeOverhead()));
+    const assay::RunnerProcess::Overhead overhead = runner.TakeOverhead();
+    found.until_go.push_back(overhead.known);
+    found.rest.push_back(seconds - overhead.known);
+    found.error.push_back(std::abs(found.rest.back() - overhead.estimated));
   }
   return found;
 }
@@ -155,8 +161,9 @@ int main(int argc, char** argv) {
   for (const bool frozen : {false, true}) {
     const Handshakes found = Measure(**runner, frozen, launches);
     const std::string name = frozen ? "handshake_frozen" : "handshake";
-    PrintBoth(name, found.whole);
+    PrintBoth(name, found.rest);
     PrintBoth(name + "_error", found.error);
+    if (frozen) PrintBoth("handshake_until_go", found.until_go);
   }
   return 0;
 }

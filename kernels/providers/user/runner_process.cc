@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "kernels/providers/user/runner_waker.h"
 #include "kernels/runner/shared_word.h"
 #include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
@@ -236,7 +237,7 @@ absl::Status RunnerProcess::Calibrate() {
   // This runner may have a better processor. What is not subtracted makes a kernel no faster.
   costs_ = {std::min(own->quick, known->costs->quick), std::min(own->frozen, known->costs->frozen),
             known->costs->slept};
-  overhead_ = 0;
+  overhead_ = {};
   return absl::OkStatus();
 }
 
@@ -250,10 +251,12 @@ absl::StatusOr<RunnerProcess::Costs> RunnerProcess::MeasureCosts(int quick, int 
       absl::Status status = awake.status();
       if (status.ok() && frozen) status = Freeze();
       if (!status.ok()) return status;
+      TakeOverhead();
       const std::int64_t begin = NanosecondsNow();
       const absl::StatusOr<int> done = Ask(task, kStartSeconds);
+      const double whole = static_cast<double>(NanosecondsNow() - begin) * kPerSecond;
       if (!done.ok()) return done.status();
-      seconds.push_back(static_cast<double>(NanosecondsNow() - begin) * kPerSecond - beyond);
+      seconds.push_back(whole - TakeOverhead().known - beyond);
     }
     // The least, and never more than an idle machine needs: on a busy one a request may wait for
     // a processor, and that is no part of what launches cost.
@@ -275,12 +278,14 @@ absl::StatusOr<int> RunnerProcess::Ask(RunnerTask task, double deadline_seconds)
   if (task == RunnerTask::kLaunch) loading_ = false;
   Control& control = head().control;
   control.task.store(static_cast<std::uint32_t>(task), std::memory_order_relaxed);
+  control.judge_runs_on.store(ThisProcessor(), std::memory_order_relaxed);
   control.asked.store(++asked_);
   const bool frozen = frozen_;
-  GoOn();
+  const double known = GoOn();
   if (control.runner_sleeps.load() != 0) WakeSleepers(control.asked);
   if (!Wait(asked_, deadline_seconds)) return dead_;
-  overhead_ += !frozen ? costs_.quick : slept_ ? costs_.slept : costs_.frozen;
+  overhead_.known += known;
+  overhead_.estimated += !frozen ? costs_.quick : slept_ ? costs_.slept : costs_.frozen;
   return control.status.load(std::memory_order_relaxed);
 }
 
@@ -288,9 +293,13 @@ bool RunnerProcess::Wait(std::uint32_t number, double deadline_seconds) {
   Control& control = head().control;
   slept_ = false;
   const std::int64_t begin = NanosecondsNow();
-  if (SpinFor(control.done, number, kSpinNanoseconds, kYieldNanoseconds)) return true;
+  const bool shared = control.runner_runs_on.load(std::memory_order_relaxed) == ThisProcessor();
+  const std::int64_t spin = shared ? 0 : kSpinNanoseconds;
+  if (SpinFor(control.done, number, spin, kYieldNanoseconds)) return true;
   bool woken_early = false;  // by the kernel, which may do so; then no wake-up is taken off
   control.judge_sleeps.store(1);
+  // If the waker lost its processor just before its signal, the runner does not wait for it.
+  if (pid_ > 0) kill(pid_, SIGCONT);
   for (;;) {
     const std::uint32_t seen = control.done.load();
     if (seen == number) break;
@@ -348,9 +357,10 @@ absl::Status RunnerProcess::Freeze() {
   return dead_;
 }
 
-void RunnerProcess::GoOn() {
-  if (frozen_ && pid_ > 0) kill(pid_, SIGCONT);
-  frozen_ = false;
+double RunnerProcess::GoOn() {
+  if (!std::exchange(frozen_, false) || pid_ <= 0) return 0;
+  const std::int64_t begin = NanosecondsNow();
+  return static_cast<double>(WakeStopped(pid_) - begin) * kPerSecond;
 }
 
 void RunnerProcess::Kill() {
@@ -375,8 +385,6 @@ RunnerAnswer RunnerProcess::Answer() const {
   answer.message[sizeof answer.message - 1] = 0;
   return answer;
 }
-
-double RunnerProcess::TakeOverhead() { return std::exchange(overhead_, 0.0); }
 
 std::vector<std::string> RunnerProcess::LoadedLibraries(const std::string& own) const {
   std::vector<std::string> libraries;

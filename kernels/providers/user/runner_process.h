@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,9 +50,14 @@ class RunnerProcess {
   char* At(std::uint64_t offset) const { return memory_ + offset; }
   // What the runner said; private copies.
   RunnerAnswer Answer() const;
-  // Seconds that requests took beyond the tasks themselves, since the last call.
-  double TakeOverhead();
-  // What a request to a frozen runner costs, for which nobody slept [seconds].
+  // What requests took beyond the tasks themselves [seconds].
+  struct Overhead {
+    double known = 0;      // until a frozen runner was let go; measured for these requests
+    double estimated = 0;  // from then on, by what such requests take
+  };
+  // Of the requests since the last call.
+  Overhead TakeOverhead() { return std::exchange(overhead_, {}); }
+  // What a request to a frozen runner costs once it was let go, if nobody slept [seconds].
   double frozen_overhead() const { return costs_.frozen; }
 
   // The shared libraries that the runner has mapped, by file name, without those of the C and C++
@@ -62,8 +68,8 @@ class RunnerProcess {
   RunnerProcess() = default;
   absl::Status MakeMemory(const Description& description);
   absl::Status Spawn();
-  // What a request costs [seconds]: of a runner that goes on, and of a frozen one, for which the
-  // judge waits without sleeping, and for which it sleeps.
+  // What a request costs [seconds]: of a runner that goes on, and of a frozen one that was let go,
+  // for which the judge waits without sleeping, and for which it sleeps.
   struct Costs {
     double quick = 0;
     double frozen = 0;
@@ -74,8 +80,9 @@ class RunnerProcess {
   absl::Status Calibrate();
   // Of so many requests of a kind; nothing for which the judge sleeps if there are none.
   absl::StatusOr<Costs> MeasureCosts(int quick, int slept);
-  // Lets the runner's threads go on.
-  void GoOn();
+  // Lets the threads of a frozen runner go on. Returns the seconds until then; 0: it was not
+  // frozen.
+  double GoOn();
   bool Wait(std::uint32_t number, double deadline_seconds);
   // If the process has ended: how, as an error.
   absl::Status Ended(bool block);
@@ -92,7 +99,7 @@ class RunnerProcess {
   bool loading_ = true;  // no launch has begun
   bool frozen_ = false;
   bool slept_ = false;  // the judge, for the last request, and only the time or the end woke it
-  double overhead_ = 0;
+  Overhead overhead_;
   Costs costs_;
 };
 

@@ -402,6 +402,15 @@ TEST_F(ProcessorWaits, AreOfAllThreadsAndOfTheProcessorsItMayUse) {
   EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 0) << "a counter that goes backwards";
 }
 
+// It makes way for a user's kernel, which is no other program.
+TEST_F(ProcessorWaits, AreNotOfTheThreadThatWakesTheRunner) {
+  Thread("10", "99 1000000000 0");
+  Thread("11", "99 1000000000 0");
+  std::ofstream(folder_ / "self/task/11/comm") << "assay-waker\n";
+  ProcessorWait wait(folder_, {0});
+  EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 1);
+}
+
 TEST_F(ProcessorWaits, AreNotKnownWhereLinuxDoesNotAccountForThem) {
   ProcessorWait wait(folder_, {0});
   EXPECT_FALSE(wait.ThreadSeconds().has_value());
