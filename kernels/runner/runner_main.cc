@@ -22,7 +22,7 @@ namespace assay::inline kernels {
 namespace {
 
 // The runner waits this long for a request without sleeping. After the first part it lets the judge
-// go first: if both share one processor, no request can come before.
+// go first, and if both share one processor, it does so from the start.
 constexpr std::int64_t kSpinNanoseconds = 10'000;
 constexpr std::int64_t kYieldNanoseconds = 990'000;
 constexpr std::int64_t kSleepNanoseconds = 1'000'000'000;
@@ -61,8 +61,8 @@ class Server {
     const std::uint32_t own = ThisProcessor();
     head_.control.runner_runs_on.store(own, std::memory_order_relaxed);
     const bool shared = head_.control.judge_runs_on.load(std::memory_order_relaxed) == own;
-    if (SpinFor(head_.control.asked, next, shared ? 0 : kSpinNanoseconds, kYieldNanoseconds))
-      return;
+    const std::int64_t spin = shared ? 0 : kSpinNanoseconds;
+    if (SpinFor(head_.control.asked, next, spin, kYieldNanoseconds)) return;
     head_.control.runner_sleeps.store(1);
     while (head_.control.asked.load() != next) {
       SleepOn(head_.control.asked, next - 1, kSleepNanoseconds);

@@ -32,7 +32,8 @@ namespace assay::inline kernels {
 namespace {
 
 // The judge waits for a launch so long without sleeping. After the first part it lets the kernel's
-// threads go first, if they want its processor.
+// threads go first, if they want its processor. If the runner has that processor, there is no first
+// part.
 constexpr std::int64_t kSpinNanoseconds = 10'000;
 constexpr std::int64_t kYieldNanoseconds = 90'000;
 // It looks this often whether the runner has ended.

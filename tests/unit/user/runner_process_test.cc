@@ -107,12 +107,15 @@ TEST(RunnerProcess, TakesOffNoTimeInWhichTheRunnerRan) {
   }
 }
 
-// On a busy machine some launches take longer. So the best of several medians counts.
+// On a busy machine some launches take longer. So the best of several medians counts, and there is
+// time for many.
 TEST(RunnerProcess, TakesOffWhatALaunchOfAStoppedRunnerTook) {
   const auto process = Started("honest");
   ASSERT_EQ(*process->Ask(RunnerTask::kLoad), 0);
+  const double most = kSanitized ? 20e-6 : 5e-6;  // the kernel itself takes about 1 µs
   double least_median = 1;
-  for (int round = 0; round < 40; ++round) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (least_median >= most && std::chrono::steady_clock::now() < end) {
     std::vector<double> left;
     for (int i = 0; i < 15; ++i) {
       const Stopped asked = AskStopped(*process, RunnerTask::kLaunch);
@@ -121,8 +124,7 @@ TEST(RunnerProcess, TakesOffWhatALaunchOfAStoppedRunnerTook) {
     std::nth_element(left.begin(), left.begin() + 7, left.end());
     least_median = std::min(least_median, left[7]);
   }
-  // The kernel itself takes about 1 µs.
-  EXPECT_LT(least_median, kSanitized ? 20e-6 : 5e-6);
+  EXPECT_LT(least_median, most);
 }
 
 TEST(RunnerProcess, TellsHowItDied) {
