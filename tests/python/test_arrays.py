@@ -112,6 +112,27 @@ def test_dlpack():
         take(ByDlpack(array, (10, 0)), "actual")
 
 
+class NoDevice:
+    """Cannot say where it lies."""
+
+    def __dlpack__(self, stream=None):
+        raise AssertionError("is not asked")
+
+    def __dlpack_device__(self):
+        raise RuntimeError("no device")
+
+
+class SaysNothing:
+    """Raises what cannot even say what it is."""
+
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def __array__(self, dtype=None):
+        raise self.Mute
+
+
 @pytest.mark.parametrize("array, said", [
     (np.zeros(3, ">f4"), r"byte order.*>f4.*astype\('=f4'\)"),
     (np.zeros(3, object), "Python objects"),
@@ -122,8 +143,12 @@ def test_dlpack():
     (np.zeros(3, "f4,f4"), "elements"),
     (None, "got None"),
     ("file.npy", "got str"),
-    (object(), "an array is expected|Python objects"),
+    (object(), "an array is expected, got object"),
+    ({1.0}, "an array is expected, got set"),
+    ((x for x in [1.0]), "an array is expected, got generator"),
     ([[1.0], [1.0, 2.0]], "an array is expected|Python objects"),
+    (NoDevice(), "__dlpack_device__ of this .*NoDevice failed: no device"),
+    (SaysNothing(), r"cannot read this .*SaysNothing: \(its text raised RuntimeError\)"),
 ])
 def test_what_cannot_be_sent_is_refused(array, said):
     with pytest.raises(assay.UnsupportedArray, match=said) as caught:

@@ -171,6 +171,9 @@ def test_malformed_calls(assay, rng):
             (dict(expected=a, deadline=3), "deadline"),
             (dict(expected=a, dtype="bf16"), "dtype: no array can hold bf16: actual is fp32, expected is fp32"),
             (dict(op="gemm", inputs=(a, b), inputs_dtype="e5m2"), "no array can hold e5m2: inputs[0] is fp32"),
+            (dict(expected=a, timeout="soon"), "timeout: must be seconds"),
+            (dict(expected=a, timeout=-1), "timeout: must be more than 0 seconds, got -1"),
+            (dict(op="gemm", inputs=(a, b), alpha=[1, 2]), "alpha: must be one value"),
             (dict(expected=a, expected_digest="00"), "takes the place")):
         with pytest.raises(package.InvalidArgument) as caught:
             assay.assert_close(a, **call)
@@ -204,6 +207,15 @@ def test_a_folder_that_cannot_be_written_hides_no_verdict(assay, tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(package.Mismatch, match="The files could not be saved: .*file"):
         assay.assert_close(2 * (a @ b), op="gemm", inputs=(a, b), save_to=tmp_path / "file")
+
+
+def test_what_is_no_client_and_no_folder_is_refused_before_a_verdict(assay, monkeypatch):
+    a = np.ones(3, "f4")
+    with pytest.raises(package.InvalidArgument, match="client: must be what assay.connect.. gives, got '127.0.0.1:1'"):
+        package.assert_close(a, a, client="127.0.0.1:1")
+    monkeypatch.setattr(package.Client, "judge", None)  # nobody is asked
+    with pytest.raises(package.InvalidArgument, match="save_to: must be the path of a folder, got 3"):
+        assay.assert_close(a, a + 1, save_to=3)
 
 
 def test_a_refusal_names_the_caller_s_keyword(assay):

@@ -1,6 +1,8 @@
 """Jobs from Python, connections, and daemons that are not as they should be."""
 
 import os
+import subprocess
+import sys
 
 import grpc
 import pytest
@@ -65,6 +67,51 @@ def test_filters_of_another_type_are_refused_by_their_names(assay):
     for field in ("provider", "name"):
         with pytest.raises(package.InvalidArgument, match=f"^{field}: must be text, got 5"):
             assay.submit(suite="smoke", **{field: 5})
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda client: client.jobs(3), "filter: must be text"),
+    (lambda client: client.jobs(limit="x"), "limit: must be a whole number"),
+    (lambda client: list(client.watch(3)), "job: must be a Job, a Report, or the name of one, .* got 3"),
+    (lambda client: client.show(None), "job: must be a Job"),
+    (lambda client: list(client.watch(client.jobs(limit=1)[0], after="x")), "after: must be a whole number"),
+    (lambda client: client.submit("copy", count=8, dtype="fp32", labels="x"), "labels: must be a dictionary"),
+    (lambda client: package.connect(client.target, timeout="soon"), "timeout: must be seconds"),
+    (lambda client: package.connect(client.target, timeout=0), "timeout: must be more than 0"),
+])
+def test_arguments_of_another_type_are_refused_by_their_names(assay, call, said):
+    assay.submit("copy", count=8, dtype="fp32")
+    with pytest.raises(package.InvalidArgument, match=f"^{said}"):
+        call(assay)
+
+
+FORKED = """
+import os, sys
+import assay
+
+first = assay.connect(sys.argv[1])
+if os.fork() == 0:
+    for ask in first.server_info, lambda: assay.connect(sys.argv[1]).server_info():
+        try:
+            print(ask().host and "answered", flush=True)
+        except assay.InvalidArgument as error:
+            print(error, flush=True)
+    os._exit(0)
+os.wait()
+print(first.server_info().host and "answered")
+"""
+
+
+@pytest.mark.parametrize("support", ["0", "1"])
+def test_a_child_that_fork_makes_has_clients_of_its_own(assay, support):
+    """On the connection of its parent it would speak into the parent's calls."""
+    done = subprocess.run([sys.executable, "-c", FORKED, assay.target], capture_output=True, text=True, timeout=60,
+                          check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+                                           "GRPC_ENABLE_FORK_SUPPORT": support})
+    copy, own, parent = done.stdout.splitlines()
+    assert copy.startswith("client: belongs to process") and copy.endswith("connect again here")
+    assert own == "answered" if support == "1" else "GRPC_ENABLE_FORK_SUPPORT=1" in own and '"spawn"' in own
+    assert parent == "answered"
 
 
 def test_wrong_requests_name_their_fields(assay):

@@ -4,6 +4,8 @@ import inspect
 import os
 import queue
 import re
+import subprocess
+import sys
 import threading
 
 import grpc
@@ -13,6 +15,7 @@ import pytest
 import assay
 import fake
 import planted_functions
+from assay import connection
 from assay._wire import case_pb2, compare_pb2, external_pb2, types_pb2
 
 torch = None
@@ -243,6 +246,59 @@ def test_what_a_function_raises_is_no_order_to_anybodys_terminal(client):
     assert report.results[0].findings[0].message.endswith("in ?[31mred? and on")
 
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("nothing")
+
+
+@pytest.mark.parametrize("error, text", [
+    (FileNotFoundError(os.fsdecode(b"/data/\xff.npy")), r"/data/\udcff.npy"),  # what Python calls such a file
+    (Mute(), "raised Mute (test_validate.py:"),
+])
+def test_no_text_of_an_exception_ends_the_job(client, error, text):
+    def fails(x):
+        raise error
+
+    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
+    assert (report[0].verdict, report[0].reason) == ("ERROR", "crash") and text in report[0].findings[0].message
+
+
+HOLDS_THE_GIL = """
+import ctypes
+import numpy as np
+import assay
+import assay.connection
+from assay.daemon import Daemon
+
+short = {"grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 3000}
+assay.connection._CHANNEL_OPTIONS = [(name, short.get(name, value)) for name, value in assay.connection._CHANNEL_OPTIONS]
+sleep = ctypes.PyDLL(None).sleep  # a call of a PyDLL keeps the GIL
+calls = []
+
+def softmax(x):
+    left = 0 if calls else 10
+    calls.append(left)
+    while left > 0:
+        left = sleep(left)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+with Daemon(options=["--keepalive-time", "1s", "--keepalive-timeout", "3s"]) as daemon, assay.connect(daemon.target) as client:
+    client.validate(softmax, op="softmax", dtype="fp32", rows=4, cols=8).raise_on_failure()
+"""
+
+
+def test_a_function_may_hold_the_gil():
+    """gRPC answers while no thread of Python runs: it looks for pings every 5 s, and here as often as the waits are
+    shorter. A wait must be longer than that time."""
+    waits = dict(connection._CHANNEL_OPTIONS)  # pylint: disable=protected-access
+    assert waits["grpc.keepalive_timeout_ms"] >= 2 * 5000
+    done = subprocess.run([sys.executable, "-c", HOLDS_THE_GIL], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+                               "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS": "200"})
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_function_may_say_that_it_does_not_compute_a_case(client):
     def some(x):
         if x.shape[1] > 8:
@@ -330,6 +386,13 @@ def test_no_other_job_runs_such_a_function(client):
     ({"colls": 3}, "no field"),
     ({"launch_deadline": 0}, "more than 0 seconds"),
     ({"cols": 0}, "cols: must be"),
+    ({"held_out": "1"}, "held_out: must be a whole number"),
+    ({"held_out": -1}, "held_out: must be at least 0"),
+    ({"patterns": 3}, "pattern: must be text"),
+    ({"labels": {"a": 3}}, "labels: must be texts"),
+    ({"on_event": 3}, "on_event: must be a function"),
+    ({"out": "yes"}, "out: must be True, False or None"),
+    pytest.param({"arrays": "torch:nosuch"}, "arrays: torch cannot use the device nosuch", marks=needs_torch),
 ])
 def test_bad_requests_name_the_field(client, keywords, text):
     with pytest.raises(assay.InvalidArgument, match=text):
@@ -708,7 +771,7 @@ def test_what_the_page_shows_works(client, monkeypatch):
         section = file.read().partition("## validate")[2].partition("\n## ")[0]
     code = "\n".join(line[4:] if line.startswith("    ") else "" for line in section.splitlines())
     assert "softmax" in code and "reference_fn" in code
-    monkeypatch.setattr("assay.validation.default_client", lambda: client)
+    monkeypatch.setattr("assay.client.default_client", lambda: client)
 
     def my_cumsum(x):
         return np.cumsum(x, -1)

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .errors import UnsupportedArray, Violation
+from .errors import UnsupportedArray, Violation, said_by
 from .problems import dtype_number, dtype_word, shape_text
 
 # Formats of NumPy's types.
@@ -114,7 +114,7 @@ def _words(array: Any, name: str) -> tuple[Any, Optional[str]]:
         return _of_torch(array, name)
     device = getattr(array, "__dlpack_device__", None)
     if device is not None and hasattr(array, "__dlpack__"):
-        kind = int(device()[0])
+        kind = _device_kind(device, array, name)
         if kind in _HOST_DEVICES:
             return _of_numpy(_by_dlpack(array, name), name)
         return _copied(array, name, _DEVICE_NAMES.get(kind, f"device type {kind} of DLPack"))
@@ -125,11 +125,24 @@ def _words(array: Any, name: str) -> tuple[Any, Optional[str]]:
     return _of_numpy(_by_numpy(array, name), name)
 
 
+def _device_kind(device: Any, array: Any, name: str) -> int:
+    """The first number of `__dlpack_device__`."""
+    try:
+        return int(device()[0])
+    except Exception as error:  # whatever a foreign method raises
+        raise unsupported(name, f"an array is expected, and the __dlpack_device__ of this {_type(array)} failed: "
+                                f"{said_by(error)}") from error
+
+
 def _by_numpy(array: Any, name: str) -> Any:
     try:
-        return np.asarray(array)
+        read = np.asarray(array)
     except Exception as error:  # whatever a foreign __array__ raises
-        raise unsupported(name, f"an array is expected, and NumPy cannot read this {_type(array)}: {error}") from error
+        raise unsupported(name, f"an array is expected, and NumPy cannot read this {_type(array)}: "
+                                f"{said_by(error)}") from error
+    if read.dtype.hasobject and read.shape == ():  # NumPy makes an array even of a function
+        raise unsupported(name, f"an array is expected, got {type(array).__name__}")
+    return read
 
 
 def _by_dlpack(array: Any, name: str) -> Any:
@@ -138,8 +151,8 @@ def _by_dlpack(array: Any, name: str) -> Any:
     except Exception as error:  # NumPy takes fewer types than DLPack has
         if hasattr(array, "__array__"):
             return _by_numpy(array, name)
-        raise unsupported(name, f"NumPy cannot take this {_type(array)} by DLPack: {error}; convert it to NumPy "
-                                "first") from error
+        raise unsupported(name, f"NumPy cannot take this {_type(array)} by DLPack: {said_by(error)}; convert it to "
+                                "NumPy first") from error
 
 
 def _copied(array: Any, name: str, device: str) -> tuple[Any, Optional[str]]:
@@ -151,7 +164,8 @@ def _copied(array: Any, name: str, device: str) -> tuple[Any, Optional[str]]:
         try:
             copied = copy()
         except Exception as error:  # cupy's __array__ refuses, and says what to call
-            raise unsupported(name, f"lies in the memory of {device}, and its .{method}() failed: {error}") from error
+            raise unsupported(name, f"lies in the memory of {device}, and its .{method}() failed: "
+                                    f"{said_by(error)}") from error
         if not isinstance(copied, np.ndarray):
             raise unsupported(name, f"lies in the memory of {device}; its .{method}() must give a NumPy array, got "
                                     f"{_type(copied)}")

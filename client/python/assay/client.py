@@ -5,6 +5,7 @@ A Client may be used by several threads. It is a context manager; leaving it clo
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -32,7 +33,7 @@ JobLike = Union[str, Job, Report]
 
 def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "",
             tls_server_name: str = "", token: Optional[str] = None, token_file: Optional[str] = None,
-            targets_file: Optional[str] = None, timeout: float = CALL_TIMEOUT) -> Client:
+            targets_file: Optional[str] = None, timeout: Any = CALL_TIMEOUT) -> Client:
     """Connects to a daemon, and asks it for its version.
 
     target        HOST:PORT, HOST, unix:PATH or a name in the targets file. Default: ASSAY_TARGET, else
@@ -41,12 +42,13 @@ def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "
     token         the caller's bearer token itself, in place of token_file
     token_file    a file with the token. Default: the target's own, else ASSAY_TOKEN_FILE
     targets_file  named targets, TOML. Default: ASSAY_TARGETS, else ~/.config/assay/targets.toml
-    timeout       [s] the longest wait for the first answer, and for every later one
+    timeout       the longest wait for the first answer, and for every later one: seconds, or text such as "10s"
 
     Unavailable: no daemon answers there. Incompatible: its version and the package's do not fit.
     """
+    longest = problems.patience("timeout", timeout)
     meant = resolve(target, targets_file, Tls(tls_ca, tls_cert, tls_key, tls_server_name), token_file)
-    client = Client(Channel(meant, token), timeout)
+    client = Client(Channel(meant, token), longest)
     options = {"target": target, "targets_file": targets_file, "tls_ca": tls_ca, "tls_cert": tls_cert,
                "tls_key": tls_key, "tls_server_name": tls_server_name, "token_file": token_file}
     client.token_given = token is not None
@@ -79,7 +81,7 @@ def _check_version(server: ServerInfo, target: str) -> None:
 class Client:
     """A daemon. `connect` makes one."""
 
-    def __init__(self, channel: Channel, timeout: float = CALL_TIMEOUT) -> None:
+    def __init__(self, channel: Channel, timeout: Optional[float] = CALL_TIMEOUT) -> None:
         self._channel = channel
         self._stub: Any = service_pb2_grpc.ValidationServiceStub(channel.grpc)  # type: ignore[no-untyped-call]
         self._timeout = timeout
@@ -108,12 +110,19 @@ class Client:
         self.closed = True
         self._channel.grpc.close()
 
+    @property
+    def of_another_process(self) -> bool:
+        """Whether this is the copy in a child that the client's process forked."""
+        return self._channel.pid != os.getpid()
+
     def __repr__(self) -> str:
         return f"<assay.Client of {self.target}{', closed' if self.closed else ''}>"
 
     def _check_open(self) -> None:
         if self.closed:
             raise refuse("client", f"is closed, so it cannot ask {self.target}; connect again")
+        if self.of_another_process:
+            raise refuse("client", f"belongs to process {self._channel.pid}, which forked this one; connect again here")
 
     def _call(self, method: str, request: Any, timeout: Optional[float] = None) -> Any:
         self._check_open()
@@ -174,10 +183,7 @@ class Client:
                                  "profiler": profiler}
         for name, value in given.items():
             problems.set_field(spec, fields[name], value, name)
-        for key, text in dict[Any, Any](labels or {}).items():
-            if not (isinstance(key, str) and isinstance(text, str)):
-                raise refuse("labels", f"must be texts, got {key!r}: {text!r}")
-            spec.labels[key] = text
+        spec.labels.update(checked_labels(labels))
         if mode is not None:
             problems.set_field(spec, fields["mode"], mode, "mode")
         if threshold is not None:
@@ -242,7 +248,7 @@ class Client:
         If the connection is lost, the iterator comes back and goes on with the next event: each
         stored event comes once and in order. Unavailable: no daemon was there for `reconnect` seconds.
         """
-        name = _name(job)
+        name, after = _name(job), problems.whole_number("after", after)
         alive = time.monotonic()
         while True:
             self._check_open()
@@ -282,7 +288,7 @@ class Client:
     def _told_all(self, name: str, after: int, patience: float) -> bool:
         # A watcher who has the last event of a job that has ended gets an empty stream.
         try:
-            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=min(self._timeout, max(patience, 1)),
+            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=min(self._timeout or CALL_TIMEOUT, max(patience, 1)),
                                     metadata=self._channel.metadata)
         except grpc.RpcError:
             return False  # the next stream says why
@@ -301,7 +307,9 @@ class Client:
 
     def jobs(self, filter: str = "", *, limit: int = 100) -> list[Job]:
         """Jobs, newest first. `filter` is as the API has it: "state=RUNNING", "suite=smoke"."""
-        request = service_pb2.ListJobsRequest(filter=filter, page_size=min(limit, 1000))
+        if not isinstance(filter, str):
+            raise refuse("filter", f'must be text, such as "state=RUNNING", got {filter!r}')
+        request = service_pb2.ListJobsRequest(filter=filter, page_size=min(problems.whole_number("limit", limit), 1000))
         found: list[Job] = []
         for message in self._pages("ListJobs", request, "jobs"):
             if len(found) == limit:
@@ -333,7 +341,7 @@ class Client:
 
     def compare(self, actual: Any, expected: Any = None, *, op: Optional[str] = None, inputs: Any = None,
                 dtype: Any = None, actual_dtype: Any = None, expected_dtype: Any = None, inputs_dtype: Any = None,
-                deadline: Any = None, timeout: Optional[float] = None, **keywords: Any) -> CaseResult:
+                deadline: Any = None, timeout: Any = None, **keywords: Any) -> CaseResult:
         """The daemon's verdict on an array.
 
         actual     the array under test: NumPy, torch, or any that arrays.take reads
@@ -345,21 +353,22 @@ class Client:
                    other *_dtype speak of one array alone
         criterion, atol, rtol, max_ulp, accumulations, split_k, expected_digest, device, deadline
                    as `assay compare` has them
-        timeout    [s] for the whole call. Default: none, the daemon's limits apply
+        timeout    for the whole call: seconds, or text such as "10s". Default: none, the daemon's limits apply
         """
         prepared = prepare(actual, expected, op=op, inputs=inputs, dtype=dtype, actual_dtype=actual_dtype,
                            expected_dtype=expected_dtype, inputs_dtype=inputs_dtype, deadline=deadline,
                            **{**self.defaults, **keywords})
         return self.judge(prepared, timeout)
 
-    def judge(self, comparison: Comparison, timeout: Optional[float] = None) -> CaseResult:
+    def judge(self, comparison: Comparison, timeout: Any = None) -> CaseResult:
         """Sends a comparison that `prepare` made."""
         self._check_open()
+        longest = problems.patience("timeout", timeout)
         call = self._channel.grpc.stream_unary(
             "/assay.v1.ValidationService/CompareTensors", request_serializer=bytes,
             response_deserializer=case_pb2.CaseResult.FromString)
         try:
-            message = call(comparison.messages(), timeout=timeout, metadata=self._channel.metadata)
+            message = call(comparison.messages(), timeout=longest, metadata=self._channel.metadata)
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self.target) from None
         comparison.check(message, self.target)
@@ -414,10 +423,24 @@ def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[str], ops:
             raise refuse(name, f"belongs to cases; a suite lists its own{errors.known_words(name, known)}")
 
 
+def checked_labels(labels: Any) -> dict[str, str]:
+    """The labels of a job, as the caller gave them."""
+    if not isinstance(labels or {}, Mapping):
+        raise refuse("labels", f"must be a dictionary of texts, got {labels!r}")
+    for key, text in (labels or {}).items():
+        if not (isinstance(key, str) and isinstance(text, str)):
+            raise refuse("labels", f"must be texts, got {key!r}: {text!r}")
+    return dict(labels or {})
+
+
 def _name(job: JobLike) -> str:
     if isinstance(job, Report):
         return job.job.name
-    return job.name if isinstance(job, Job) else job
+    if isinstance(job, Job):
+        return job.name
+    if not isinstance(job, str):
+        raise refuse("job", f"must be a Job, a Report, or the name of one, such as jobs/k3v9x2mp, got {job!r}")
+    return job
 
 
 _default: Optional[Client] = None
@@ -428,9 +451,18 @@ def default_client() -> Client:
     """The client of functions that are called without one: made once, for the default target."""
     global _default
     with _default_lock:
-        if _default is None or _default.closed:
+        if _default is None or _default.closed or _default.of_another_process:
             _default = connect()
         return _default
+
+
+def client_or_default(client: Optional[Client]) -> Client:
+    """The client that a caller named, else the default one."""
+    if client is None:
+        return default_client()
+    if not hasattr(client, "judge"):
+        raise refuse("client", f"must be what assay.connect() gives, got {client!r}")
+    return client
 
 
 def set_default_client(client: Optional[Client]) -> Optional[Client]:

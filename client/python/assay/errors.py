@@ -28,6 +28,14 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
+def said_by(error: BaseException) -> str:
+    """What an exception of the caller's code says. Its own __str__ may raise."""
+    try:
+        return str(error)
+    except Exception as second:  # whatever it raises
+        return f"(its text raised {type(second).__name__})"
+
+
 @dataclass(frozen=True)
 class Violation:
     """A field of a request that was refused."""

@@ -40,6 +40,8 @@ class Session:
 
     def __init__(self, function: Function, target: str, on_event: Optional[Callable[[Event], None]] = None,
                  reference: Optional[Reference] = None) -> None:
+        if on_event is not None and not callable(on_event):
+            raise errors.refuse("on_event", f"must be a function of an assay.Event, got {on_event!r}")
         self._function = function
         self._reference = reference
         self._target = target
@@ -107,7 +109,9 @@ class Session:
             outcome = self._function.launch(kernel, asked.poison)
         for tensor, words in outcome.tensors.items():
             self._outgoing.put(chunks(external_pb2.ValidateExternalRequest, tensor, words))
-        launched = external_pb2.ExternalLaunched(end=outcome.end, message=outcome.message)
+        # A name of a file that is no UTF-8 holds half characters, which no message can carry.
+        said = outcome.message.encode("utf-8", "backslashreplace").decode()
+        launched = external_pb2.ExternalLaunched(end=outcome.end, message=said)
         self._outgoing.put([external_pb2.ValidateExternalRequest(launched=launched).SerializeToString()])
 
     def _event(self, event: Event) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from . import problems
 from ._wire import external_pb2, types_pb2
 from .arrays import take
-from .errors import UnsupportedArray, refuse
+from .errors import UnsupportedArray, refuse, said_by
 from .guards import Guarded, damage_of
 
 RETURNED = external_pb2.LAUNCH_END_RETURNED
@@ -149,6 +149,10 @@ def _torch_tensor(device: str) -> Callable[[Any, str], Any]:
         torch = importlib.import_module("torch")
     except ImportError:
         raise refuse("arrays", "torch is not installed") from None
+    try:
+        torch.empty(0, device=device or None)
+    except Exception as error:  # whatever torch raises for a device that it does not have
+        raise refuse("arrays", f"torch cannot use the device {device}: {said_by(error)}") from error
 
     def make(words: Any, word: str) -> Any:
         if word not in _NAMES:
@@ -224,6 +228,8 @@ class Function:
                  out: Optional[bool] = None) -> None:
         if not callable(fn):
             raise refuse("fn", f"must be a function of the inputs, got {type(fn).__name__}")
+        if out is not None and not isinstance(out, bool):
+            raise refuse("out", f"must be True, False or None, got {out!r}")
         self._fn = fn
         self._wrap, self._same_memory = _wrapper(arrays)
         self._parameters = _parameters(fn)
@@ -247,11 +253,11 @@ class Function:
             returned = self._fn(*given, **keywords)
         except NotImplementedError as error:
             kernel.restore()
-            return Outcome(UNSUPPORTED, f"the function does not compute this case: {error}"[:_MOST_TEXT])
+            return Outcome(UNSUPPORTED, f"the function does not compute this case: {said_by(error)}"[:_MOST_TEXT])
         except Exception as error:  # whatever the user's code raises
             self.raised = self.raised or error
             kernel.restore()
-            said = f"the function raised {type(error).__name__}{_place(error, self._fn)}: {error}"
+            said = f"the function raised {type(error).__name__}{_place(error, self._fn)}: {said_by(error)}"
             return Outcome(RAISED, said[:_MOST_TEXT])
         outside = damage_of(guarded)
         if outside:

@@ -11,7 +11,7 @@ import math
 import operator as operators
 import re
 from datetime import timedelta
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ._wire import case_pb2, operator_pb2, types_pb2
 from .errors import known_words, refuse
@@ -141,6 +141,16 @@ def seconds(what: str, said: Any) -> float:
     return value
 
 
+def patience(what: str, said: Any) -> Optional[float]:
+    """The longest wait of a call [s]; None: no limit."""
+    if said is None:
+        return None
+    value = seconds(what, said)
+    if value <= 0:
+        raise refuse(what, f"must be more than 0 seconds, got {said}")
+    return value
+
+
 def fill_duration(message: Any, what: str, said: Any) -> None:
     nanos = round(seconds(what, said) * 1e9)
     if nanos <= 0:
@@ -154,7 +164,8 @@ def is_list(field: Any) -> bool:
     return bool(field.label == field.LABEL_REPEATED if repeated is None else repeated)
 
 
-def _whole(path: str, value: Any) -> int:
+def whole_number(path: str, value: Any) -> int:
+    """A whole number, of Python or of NumPy."""
     if isinstance(value, str) or _is_bool(value):
         raise refuse(path, f'must be a whole number, got "{value}"')
     try:
@@ -187,7 +198,7 @@ def _scalar(path: str, field: Any, value: Any) -> Any:
         if math.isnan(real):
             raise refuse(path, f"must be a number, got {value!r}")
         return real
-    whole = _whole(path, value)
+    whole = whole_number(path, value)
     # A zero that the wire cannot carry would silently become the default.
     if whole == 0 and field.GetOptions().Extensions[types_pb2.zero_is_default]:
         raise refuse(path, "must be at least 1, got 0")
@@ -258,7 +269,8 @@ def single(op: str, keywords: Mapping[str, Any]) -> Any:
             raise refuse(key, f"is no field of {op}{known_words(key, own)}")
     made = cases(op, keywords)
     if len(made) != 1:
-        raise refuse("op", "one operation is compared; no keyword may be a list")
+        name = next(n for n, value in keywords.items() if len(_axis(own[n], value)) != 1)
+        raise refuse(name, f"must be one value, for one operation is compared; got {keywords[name]!r}")
     return made[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from . import problems
-from .errors import refuse
+from .errors import refuse, said_by
 from .function import RAISED, RETURNED, UNUSABLE, Kernel, Operand, Outcome
 
 _OURS = "external"  # the reference that this process computes
@@ -55,7 +55,7 @@ class Reference:
         except Exception as error:  # whatever the user's code raises
             listed = ", ".join(map(problems.shape_text, shapes))
             plural = "a NumPy array" if len(shapes) == 1 else f"{len(shapes)} NumPy arrays"
-            raise refuse("reference_fn", f"raised {type(error).__name__}: {error}. It got {plural} of FP64, of the shape "
+            raise refuse("reference_fn", f"raised {type(error).__name__}: {said_by(error)}. It got {plural} of FP64, of the shape "
                                          f"{listed}. One case of two inputs is shapes=[[(64, 100), (100, 32)]]") from error
         return tuple(value.shape) or (1,)
 
@@ -64,7 +64,7 @@ class Reference:
         try:
             value, magnitude = self._run([_widened(came, operand) for came, operand in zip(kernel.came, kernel.inputs)])
         except Exception as error:  # whatever the user's code raises
-            return Outcome(RAISED, f"reference_fn raised {type(error).__name__}: {error}"[:_MOST_TEXT])
+            return Outcome(RAISED, f"reference_fn raised {type(error).__name__}: {said_by(error)}"[:_MOST_TEXT])
         number = len(kernel.inputs) + 1
         if value.shape != kernel.output.shape and not (kernel.output.count == 1 and value.shape == ()):
             return Outcome(UNUSABLE, f"reference_fn gave an array of the shape {problems.shape_text(value.shape)}; "

@@ -13,9 +13,9 @@ from typing import Any, Optional
 import numpy as np
 
 from . import problems
-from .client import Client, default_client
+from .client import Client, client_or_default
 from .comparison import Comparison, prepare
-from .errors import Mismatch, NotJudged, visible
+from .errors import Mismatch, NotJudged, refuse, visible
 from .measures import Element
 from .results import CaseResult, Report
 
@@ -23,7 +23,7 @@ _LABEL = 10  # columns
 
 
 def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None, inputs: Any = None,
-                 client: Optional[Client] = None, save_to: Any = None, timeout: Optional[float] = None,
+                 client: Optional[Client] = None, save_to: Any = None, timeout: Any = None,
                  **problem: Any) -> CaseResult:
     """Raises unless the daemon passes `actual`. Returns the verdict's numbers.
 
@@ -33,12 +33,12 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     save_to   a folder: the arrays are saved there as .npy if the verdict is not PASSED, and the
               message's command line repeats the verdict from them
     """
-    asked = default_client() if client is None else client
+    asked = client_or_default(client)
+    folder = asked.save_to if save_to is None else _folder(save_to)
     comparison = prepare(actual, expected, op=op, inputs=inputs, **{**asked.defaults, **problem})
     result = asked.judge(comparison, timeout)
     if result.passed:
         return result
-    folder = asked.save_to if save_to is None else os.fspath(save_to)
     not_saved = "" if folder else ("The files are not saved; assert_close(…, save_to=FOLDER) or pytest --assay-save "
                                    "FOLDER saves them.")
     paths = _names(comparison)
@@ -51,6 +51,13 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     if result.verdict == "FAILED":
         raise Mismatch(text, result)
     raise NotJudged(text, result)
+
+
+def _folder(save_to: Any) -> str:
+    try:
+        return os.fsdecode(save_to)
+    except TypeError:
+        raise refuse("save_to", f"must be the path of a folder, got {save_to!r}") from None
 
 
 def title(comparison: Comparison, result: CaseResult) -> str:

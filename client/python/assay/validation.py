@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import errors, problems
 from ._wire import external_pb2
-from .client import Client, default_client
+from .client import Client, checked_labels, client_or_default
 from .errors import refuse
 from .external import Session
 from .function import Function
@@ -59,18 +59,18 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
 
     Returns the report whatever the verdict is; Report.raise_on_failure raises.
     """
-    asked = default_client() if client is None else client
+    asked = client_or_default(client)
     function = Function(fn, arrays, out)
     common: dict[str, Any] = {**fields, "repeats": repeats}
     if patterns is not None:
-        common["pattern"] = patterns if isinstance(patterns, str) else list(patterns)
+        common["pattern"] = list(patterns) if isinstance(patterns, (list, tuple)) else patterns
     reference = None if reference_fn is None else Reference(reference_fn)
     listed, drawn = _cases(op, reference, dtype, shapes, seed, held_out, common)
     header = external_pb2.ExternalJob()
     if not isinstance(device, str):
         raise refuse("device", f'must be the name of a device, such as "cpu:0", got {device!r}')
     header.spec.device = device or str(asked.defaults.get("device", ""))
-    header.spec.labels.update({**_name_of(fn), **(labels or {})})
+    header.spec.labels.update({**_name_of(fn), **checked_labels(labels)})
     problems.set_field(header.spec, header.spec.DESCRIPTOR.fields_by_name["seed"], seed, "seed")
     if launch_deadline is not None:
         problems.fill_duration(header.launch_deadline, "launch_deadline", launch_deadline)
@@ -105,7 +105,7 @@ def _cases(op: Optional[str], reference: Optional[Reference], dtype: Any, shapes
         common["dtype"] = dtype
     if dtype is None and "dtype" not in common:
         raise refuse("dtype", "is required: the format of the inputs, such as fp32")
-    if held_out is not None and held_out < 0:
+    if held_out is not None and problems.whole_number("held_out", held_out) < 0:
         raise refuse("held_out", f"must be at least 0, got {held_out}")
     draws = random.Random(seed)
     if shapes is None:
