@@ -246,6 +246,14 @@ def test_what_a_function_raises_is_no_order_to_anybodys_terminal(client):
     assert report.results[0].findings[0].message.endswith("in ?[31mred? and on")
 
 
+@pytest.mark.parametrize("fn", [lambda x, weight, bias: x, lambda: None, lambda x, *, gain: x, lambda *, x: x])
+def test_parameters_that_do_not_fit_say_what_the_case_gives(client, fn):
+    report = assay.validate(fn, op="layer_norm", dtype="fp32", rows=4, cols=8, client=client)
+    message = report[0].findings[0].message
+    assert report[0].verdict == "ERROR" and "raised TypeError" in message, message
+    assert 'This case gives it x [4,8] fp32; the fields of layer_norm add others: assay.describe("layer_norm")' in message
+
+
 class Mute(Exception):
     def __str__(self):
         raise RuntimeError("nothing")

@@ -258,7 +258,7 @@ class Function:
             self.raised = self.raised or error
             kernel.restore()
             said = f"the function raised {type(error).__name__}{_place(error, self._fn)}: {said_by(error)}"
-            return Outcome(RAISED, said[:_MOST_TEXT])
+            return Outcome(RAISED, (said[:_MOST_TEXT] + self._misfit(kernel))[:2 * _MOST_TEXT])
         outside = damage_of(guarded)
         if outside:
             kernel.restore()
@@ -270,6 +270,19 @@ class Function:
             kernel.restore()
             return Outcome(UNUSABLE, str(error)[:_MOST_TEXT])
         return Outcome(RETURNED, "", {**changed, len(kernel.inputs): output})
+
+    def _misfit(self, kernel: Kernel) -> str:
+        """What the case gives the function, if its parameters cannot take that; else ""."""
+        try:
+            inspect.signature(self._fn).bind(*kernel.inputs, **self._fields(kernel), **({"out": None} if self._out else {}))
+            return ""
+        except ValueError:  # a function in C that does not say what it takes
+            return ""
+        except TypeError:
+            given = ", ".join(f"{operand.name} {operand}" for operand in kernel.inputs)
+            op = problems.op_of(kernel.spec)
+            fields = "" if kernel.spec.reference else f"; the fields of {op} add others: assay.describe(\"{op}\")"
+            return f". This case gives it {given}{fields}"
 
     def _fields(self, kernel: Kernel) -> dict[str, Any]:
         """The fields of the problem that the function has parameters for, behind those that take the inputs."""
