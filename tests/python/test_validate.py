@@ -307,6 +307,15 @@ def test_a_function_may_hold_the_gil():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_job_without_a_failure_says_what_was_not_judged(client):
+    def none(x):
+        raise NotImplementedError("fp32 alone")
+
+    report = assay.validate(none, op="softmax", dtype="fp64", rows=4, cols=8, client=client)
+    with pytest.raises(assay.NotJudged, match="(?s)UNSUPPORTED.*does not compute this case: fp32 alone"):
+        report.raise_on_failure()
+
+
 def test_a_function_may_say_that_it_does_not_compute_a_case(client):
     def some(x):
         if x.shape[1] > 8:
@@ -560,6 +569,10 @@ def test_a_reference_of_ones_own_needs_a_bound(client):
     ({"reference_fn": lambda a, b: a @ b, "shapes": [(8, 9), (9, 8)]}, r"reference_fn: raised TypeError.*shapes=\[\[\(64"),
     ({"reference_fn": lambda x: 1 / 0}, "reference_fn: raised ZeroDivisionError"),
     ({"reference_fn": lambda x: x + 1j}, "complex"),
+    ({"reference_fn": lambda x: x.astype("f2")}, "returned float16, .* expected float64"),
+    ({"reference_fn": lambda x: (x, abs(x).astype("f4"))}, "returned float32, .* expected float64"),
+    ({"reference_fn": lambda x: np.ma.masked_less(x, 0)}, "returned a masked array; expected an array"),
+    ({"shapes": 5}, "shapes: must be a list"),
     ({"reference_fn": lambda x: (x, x, x)}, "returned 3 values"),
     ({"arrays": True}, "arrays.*must be"),
     ({"held_out": 3}, "held_out.*needs op"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import operator
 import re
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -93,9 +93,15 @@ class Reference:
 
 
 def _real(returned: Any) -> Any:
-    if np.iscomplexobj(returned):
+    if isinstance(returned, np.ma.MaskedArray):
+        raise TypeError("it returned a masked array; expected an array all of whose elements are numbers")
+    array = np.asarray(returned)
+    if array.dtype.kind == "c":
         raise TypeError("it returned complex numbers; expected real ones")
-    return np.array(returned, np.float64)
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        raise TypeError(f"it returned {array.dtype}, which has an error of its own; expected float64, computed from the "
+                        "float64 that it got")
+    return np.array(array, np.float64)
 
 
 def _widened(words: Any, operand: Operand) -> Any:
@@ -106,6 +112,8 @@ def _widened(words: Any, operand: Operand) -> Any:
 
 def cases_of(reference: Reference, shapes: Any, dtype: Any, keywords: Mapping[str, Any]) -> list[Any]:
     """The CaseSpecs: one for each format and each of `shapes`."""
+    if not isinstance(shapes or (), Iterable):
+        raise refuse("shapes", f"must be a list, with the shapes of all inputs for each case, got {shapes!r}")
     listed = list(shapes or ())
     if not listed:
         raise refuse("shapes", "is required: a list, with the shapes of all inputs for each case")

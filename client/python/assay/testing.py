@@ -118,10 +118,12 @@ def explain_report(report: Report) -> str:
     """What the daemon found in the cases that did not pass, for people."""
     most = 5
     lines = [f"{report.job.name or 'validation'}: {report.verdict or report.job.state}, {report.job.counts}"]
-    for result in report.failures[:most]:
+    # If none has failed, the cases that were not judged are why the job has not passed.
+    found = report.failures or tuple(result for result in report.results if not result.passed)
+    for result in found[:most]:
         lines += ["", f"{result.name}: {result.verdict}", *_found(result)]
-    if len(report.failures) > most:
-        lines += ["", f"and {len(report.failures) - most} more"]
+    if len(found) > most:
+        lines += ["", f"and {len(found) - most} more"]
     return visible("\n".join(lines))
 
 
