@@ -214,7 +214,7 @@ def test_what_is_no_client_and_no_folder_is_refused_before_a_verdict(assay, monk
     with pytest.raises(package.InvalidArgument, match="client: must be what assay.connect.. gives, got '127.0.0.1:1'"):
         package.assert_close(a, a, client="127.0.0.1:1")
     monkeypatch.setattr(package.Client, "judge", None)  # nobody is asked
-    with pytest.raises(package.InvalidArgument, match="save_to: must be the path of a folder, got 3"):
+    with pytest.raises(package.InvalidArgument, match="save_to: must be a path, got 3"):
         assay.assert_close(a, a + 1, save_to=3)
 
 

@@ -49,7 +49,7 @@ def test_suites_and_devices(assay, tmp_path):
     assert report and {(r.op, r.dtype) for r in report} == {("copy", "fp32")}
     suite = tmp_path / "mine.toml"
     suite.write_text('name = "mine"\ntitle = "t"\nversion = "1"\n\n[[case]]\nop = "copy"\ncount = 64\ndtype = "fp32"\n')
-    assert assay.run(suite_file=str(suite), provider="builtin")
+    assert assay.run(suite_file=suite, provider="builtin")
     device = assay.devices()[0]
     assert device.id == "cpu:0" and device.backend == "cpu" and device.arena_bytes > 0
     assert assay.bench("copy", count=1 << 16, dtype="fp32", provider="builtin")[0].bench.median_seconds > 0
@@ -74,10 +74,14 @@ def test_filters_of_another_type_are_refused_by_their_names(assay):
     (lambda client: client.jobs(limit="x"), "limit: must be a whole number"),
     (lambda client: list(client.watch(3)), "job: must be a Job, a Report, or the name of one, .* got 3"),
     (lambda client: client.show(None), "job: must be a Job"),
+    (lambda client: client.submit(suite=3), "suite: must be text"),
+    (lambda client: client.submit(suite_file=3), "suite_file: must be a path, got 3"),
     (lambda client: list(client.watch(client.jobs(limit=1)[0], after="x")), "after: must be a whole number"),
     (lambda client: client.submit("copy", count=8, dtype="fp32", labels="x"), "labels: must be a dictionary"),
     (lambda client: package.connect(client.target, timeout="soon"), "timeout: must be seconds"),
     (lambda client: package.connect(client.target, timeout=0), "timeout: must be more than 0"),
+    (lambda client: package.connect(client.target, tls_ca=3), "tls_ca: must be a path, got 3"),
+    (lambda client: package.connect(client.target, token=3), "token: must be text, got a value of the type int"),
 ])
 def test_arguments_of_another_type_are_refused_by_their_names(assay, call, said):
     assay.submit("copy", count=8, dtype="fp32")

@@ -17,7 +17,7 @@ import grpc
 from . import _wire, errors, problems, results
 from ._wire import case_pb2, job_pb2, service_pb2, service_pb2_grpc
 from .comparison import Comparison, prepare
-from .connection import Channel, Tls, resolve
+from .connection import Channel, Tls, path_text, resolve
 from .errors import refuse
 from .results import CaseResult, Device, Event, Job, Report, ServerInfo
 
@@ -29,11 +29,12 @@ CALL_TIMEOUT = 30.0
 _RETRY_PAUSE = 0.2  # [s] between attempts to come back
 
 JobLike = Union[str, Job, Report]
+Path = Union[str, "os.PathLike[str]"]
 
 
-def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "",
-            tls_server_name: str = "", token: Optional[str] = None, token_file: Optional[str] = None,
-            targets_file: Optional[str] = None, timeout: Any = CALL_TIMEOUT) -> Client:
+def connect(target: Optional[str] = None, *, tls_ca: Path = "", tls_cert: Path = "", tls_key: Path = "",
+            tls_server_name: str = "", token: Optional[str] = None, token_file: Optional[Path] = None,
+            targets_file: Optional[Path] = None, timeout: Any = CALL_TIMEOUT) -> Client:
     """Connects to a daemon, and asks it for its version.
 
     target        HOST:PORT, HOST, unix:PATH or a name in the targets file. Default: ASSAY_TARGET, else
@@ -47,10 +48,15 @@ def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "
     Unavailable: no daemon answers there. Incompatible: its version and the package's do not fit.
     """
     longest = problems.patience("timeout", timeout)
-    meant = resolve(target, targets_file, Tls(tls_ca, tls_cert, tls_key, tls_server_name), token_file)
+    files = {name: path_text(name, path) for name, path in (("targets_file", targets_file), ("tls_ca", tls_ca),
+             ("tls_cert", tls_cert), ("tls_key", tls_key), ("token_file", token_file))}
+    for name, text in (("tls_server_name", tls_server_name), ("token", token)):
+        if not isinstance(text or "", str):
+            raise refuse(name, f"must be text, got a value of the type {type(text).__name__}")
+    meant = resolve(target, files["targets_file"], Tls(files["tls_ca"], files["tls_cert"], files["tls_key"],
+                                                       tls_server_name), files["token_file"])
     client = Client(Channel(meant, token), longest)
-    options = {"target": target, "targets_file": targets_file, "tls_ca": tls_ca, "tls_cert": tls_cert,
-               "tls_key": tls_key, "tls_server_name": tls_server_name, "token_file": token_file}
+    options = {"target": target, **files, "tls_server_name": tls_server_name}
     client.token_given = token is not None
     client.flags = tuple(word for name, value in options.items() if value for word in (problems.flag(name), value))
     try:
@@ -159,7 +165,7 @@ class Client:
 
     # Jobs.
 
-    def submit(self, op: Optional[str] = None, *, suite: Optional[str] = None, suite_file: Optional[str] = None,
+    def submit(self, op: Optional[str] = None, *, suite: Optional[str] = None, suite_file: Optional[Path] = None,
                ops: Sequence[str] = (), device: str = "", mode: Optional[str] = None, priority: int = 0,
                labels: Optional[Mapping[str, str]] = None, resume: bool = False, baseline: str = "",
                threshold: Optional[float] = None, profiler: str = "", case_deadline: Any = None,
@@ -389,18 +395,18 @@ class Client:
         session.run(self._channel.grpc, header, self._channel.metadata)
 
 
-def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[str], ops: Sequence[str],
+def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[Path], ops: Sequence[str],
                 keywords: Mapping[str, Any]) -> None:
     if suite is not None:
-        spec.suite = suite
+        problems.set_field(spec, spec.DESCRIPTOR.fields_by_name["suite"], suite, "suite")
     else:
-        assert suite_file is not None
+        path = path_text("suite_file", suite_file)
         try:
-            with open(suite_file, encoding="utf-8") as file:
+            with open(path, encoding="utf-8") as file:
                 spec.suite_text = file.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise refuse("suite_file", f"cannot read {suite_file}: {error}") from None
-        spec.suite_file = suite_file[-256:]
+            raise refuse("suite_file", f"cannot read {path}: {error}") from None
+        spec.suite_file = path[-256:]
     spec.filter.ops.extend(problems.canonical(op) for op in ([ops] if isinstance(ops, str) else ops))
     lists = {"provider": spec.filter.providers, "dtype": spec.filter.dtypes}
     fields = spec.DESCRIPTOR.fields_by_name

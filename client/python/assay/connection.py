@@ -25,6 +25,8 @@ DEFAULT_PORT = "7575"
 
 # One attempt may take 5 s; a daemon that restarts is found again within one. A host that vanished
 # is noticed within 20 s of a silent stream.
+# While a user's function holds Python's GIL, only a timer of gRPC's own reads the connection, every 5 s. So the wait for
+# an answer is longer than that.
 _CHANNEL_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.service_config_disable_resolution", 1),
@@ -68,6 +70,14 @@ class Target:
     address: str
     tls: Tls = Tls()
     token_file: str = ""
+
+
+def path_text(name: str, path: Any) -> str:
+    """The path of a file that the argument `name` is, "" for None."""
+    try:
+        return os.fsdecode(path or "")
+    except TypeError:
+        raise refuse(name, f"must be a path, got {path!r}") from None
 
 
 def _default_file() -> str:

@@ -15,7 +15,8 @@ import numpy as np
 from . import problems
 from .client import Client, client_or_default
 from .comparison import Comparison, prepare
-from .errors import Mismatch, NotJudged, refuse, visible
+from .connection import path_text
+from .errors import Mismatch, NotJudged, visible
 from .measures import Element
 from .results import CaseResult, Report
 
@@ -34,7 +35,7 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
               message's command line repeats the verdict from them
     """
     asked = client_or_default(client)
-    folder = asked.save_to if save_to is None else _folder(save_to)
+    folder = asked.save_to if save_to is None else path_text("save_to", save_to)
     comparison = prepare(actual, expected, op=op, inputs=inputs, **{**asked.defaults, **problem})
     result = asked.judge(comparison, timeout)
     if result.passed:
@@ -51,13 +52,6 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     if result.verdict == "FAILED":
         raise Mismatch(text, result)
     raise NotJudged(text, result)
-
-
-def _folder(save_to: Any) -> str:
-    try:
-        return os.fsdecode(save_to)
-    except TypeError:
-        raise refuse("save_to", f"must be the path of a folder, got {save_to!r}") from None
 
 
 def title(comparison: Comparison, result: CaseResult) -> str:
