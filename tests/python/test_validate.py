@@ -254,6 +254,12 @@ def test_parameters_that_do_not_fit_say_what_the_case_gives(client, fn):
     assert 'This case gives it x [4,8] fp32; the fields of layer_norm add others: assay.describe("layer_norm")' in message
 
 
+def test_what_arrays_raises_is_not_put_on_the_function(client):
+    report = assay.validate(planted_functions.softmax, arrays=lambda array: array.no_such_method(), op="softmax",
+                            dtype="fp32", rows=4, cols=8, client=client)
+    assert report[0].findings[0].message.startswith("the function of arrays= raised AttributeError (test_validate.py:")
+
+
 class Mute(Exception):
     def __str__(self):
         raise RuntimeError("nothing")

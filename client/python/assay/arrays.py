@@ -192,7 +192,8 @@ def _of_numpy(array: Any, name: str) -> tuple[Any, Optional[str]]:
     # Other packages' formats are void to NumPy, but have a type of their own.
     if code in ("u1", "u2") or (code in ("V1", "V2") and dtype.type is np.void and dtype.names is None):
         return array, None
-    raise unsupported(name, f"has {dtype} elements; {_TAKEN}")
+    way = "; if they are small whole numbers, such as indices: a.astype('int32')" if code == "i8" else ""
+    raise unsupported(name, f"has {dtype} elements; {_TAKEN}{way}")
 
 
 def _is_torch(array: Any) -> bool:

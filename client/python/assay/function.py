@@ -239,7 +239,7 @@ class Function:
 
     def launch(self, kernel: Kernel, poison: int) -> Outcome:
         """Runs the function once on the kernel's inputs."""
-        guarded = list(kernel.guarded)
+        guarded, who = list(kernel.guarded), "the function of arrays="
         try:
             # Views of its own for each launch: a function may change what an array object says of its memory.
             given = [self._wrap(words.view(), operand.word) for words, operand in zip(kernel.handed, kernel.inputs)]
@@ -250,6 +250,7 @@ class Function:
                 out_words = guarded[-1].words
                 _bytes(out_words)[:] = _poisoned(kernel.output, poison, out_words)
                 keywords["out"] = out = self._wrap(out_words.view(), kernel.output.word)
+            who = "the function"
             returned = self._fn(*given, **keywords)
         except NotImplementedError as error:
             kernel.restore()
@@ -257,7 +258,7 @@ class Function:
         except Exception as error:  # whatever the user's code raises
             self.raised = self.raised or error
             kernel.restore()
-            said = f"the function raised {type(error).__name__}{_place(error, self._fn)}: {said_by(error)}"
+            said = f"{who} raised {type(error).__name__}{_place(error, self._fn)}: {said_by(error)}"
             return Outcome(RAISED, (said[:_MOST_TEXT] + self._misfit(kernel))[:2 * _MOST_TEXT])
         outside = damage_of(guarded)
         if outside:
