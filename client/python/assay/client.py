@@ -294,7 +294,8 @@ class Client:
     def _told_all(self, name: str, after: int, patience: float) -> bool:
         # A watcher who has the last event of a job that has ended gets an empty stream.
         try:
-            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=min(self._timeout or CALL_TIMEOUT, max(patience, 1)),
+            longest = min(self._timeout or CALL_TIMEOUT, max(patience, 1))
+            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=longest,
                                     metadata=self._channel.metadata)
         except grpc.RpcError:
             return False  # the next stream says why

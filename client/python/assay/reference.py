@@ -55,8 +55,8 @@ class Reference:
         except Exception as error:  # whatever the user's code raises
             listed = ", ".join(map(problems.shape_text, shapes))
             plural = "a NumPy array" if len(shapes) == 1 else f"{len(shapes)} NumPy arrays"
-            raise refuse("reference_fn", f"raised {type(error).__name__}: {said_by(error)}. It got {plural} of FP64, of the shape "
-                                         f"{listed}. One case of two inputs is shapes=[[(64, 100), (100, 32)]]") from error
+            raise refuse("reference_fn", f"raised {type(error).__name__}: {said_by(error)}. It got {plural} of FP64, of the "
+                                         f"shape {listed}. One case of two inputs is shapes=[[(64, 100), (100, 32)]]") from error
         return tuple(value.shape) or (1,)
 
     def launch(self, kernel: Kernel) -> Outcome:
@@ -65,7 +65,6 @@ class Reference:
             value, magnitude = self._run([_widened(came, operand) for came, operand in zip(kernel.came, kernel.inputs)])
         except Exception as error:  # whatever the user's code raises
             return Outcome(RAISED, f"reference_fn raised {type(error).__name__}: {said_by(error)}"[:_MOST_TEXT])
-        number = len(kernel.inputs) + 1
         if value.shape != kernel.output.shape and not (kernel.output.count == 1 and value.shape == ()):
             return Outcome(UNUSABLE, f"reference_fn gave an array of the shape {problems.shape_text(value.shape)}; "
                                      f"expected {problems.shape_text(kernel.output.shape)}")
