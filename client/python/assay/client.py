@@ -183,6 +183,7 @@ class Client:
         """
         if sum(x is not None for x in (op, suite, suite_file)) != 1:
             raise refuse("op", f"name one of an operator ({', '.join(problems.names())}), suite or suite_file")
+        patience = problems.seconds("reconnect", reconnect)
         spec = job_pb2.JobSpec()
         fields = spec.DESCRIPTOR.fields_by_name
         given: dict[str, Any] = {"device": device, "priority": priority, "resume": resume, "baseline": baseline,
@@ -208,7 +209,7 @@ class Client:
             spec.cases.cases.extend(problems.cases(op, keywords))
         else:
             _fill_suite(spec, suite, suite_file, ops, keywords)
-        return results.of(Job, self._create(spec, reconnect))
+        return results.of(Job, self._create(spec, patience))
 
     def _create(self, spec: Any, reconnect: float) -> Any:
         # With a request id a second arrival gives the same job.
@@ -229,6 +230,8 @@ class Client:
 
         If it is interrupted from the keyboard, the job is cancelled.
         """
+        if on_event is not None and not callable(on_event):
+            raise refuse("on_event", f"must be a function of an assay.Event, got {on_event!r}")
         job = self.submit(op, **keywords)
         found: list[CaseResult] = []
         try:
@@ -254,7 +257,7 @@ class Client:
         If the connection is lost, the iterator comes back and goes on with the next event: each
         stored event comes once and in order. Unavailable: no daemon was there for `reconnect` seconds.
         """
-        name, after = _name(job), problems.whole_number("after", after)
+        name, after, reconnect = _name(job), problems.whole_number("after", after), problems.seconds("reconnect", reconnect)
         alive = time.monotonic()
         while True:
             self._check_open()
