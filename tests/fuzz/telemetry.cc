@@ -1,33 +1,85 @@
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/base/model_name.h"
+#include "server/metrics/families.h"
 #include "server/metrics/metrics.h"
+#include "server/metrics/registry.h"
+#include "server/metrics/telemetry_series.h"
 #include "server/telemetry/accumulator.h"
 #include "server/telemetry/sample_stream.h"
 #include "server/telemetry/sysfs.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace assay::fuzz {
+namespace {
+
+constexpr char kDevice[] = "cuda:0";
+// The newest samples of a stream that are shown. A byte 0 is a sample, so a stream may have many,
+// and each replaces what the one before it showed.
+constexpr std::size_t kShown = 4;
+
+// The series of samples alone. All metrics of a daemon take ten times as long to make.
+class Series {
+ public:
+  void Set(const v1::Device& sample) { series_.Set(kDevice, sample.telemetry()); }
+  std::string Exposition() const { return registry_.Exposition(); }
+
+ private:
+  server::MetricRegistry registry_;
+  server::Families families_{registry_};
+  server::TelemetrySeries series_{families_};
+};
+
+// All metrics of a daemon. They have the labels, too, which a sample's properties become.
+class All {
+ public:
+  All() : metrics_(server::MakeMetrics("1")) {
+    v1::Device known;
+    known.set_id(kDevice);
+    known.set_backend("cuda");
+    metrics_->AddDevice(known, {});
+  }
+  void Set(const v1::Device& sample) { metrics_->TelemetryChanged(sample); }
+  std::string Exposition() const { return metrics_->Exposition(); }
+
+ private:
+  const std::unique_ptr<server::Metrics> metrics_;
+};
+
+template <class Shown>
+void Show(const std::vector<v1::Device>& samples) {
+  Shown shown;
+  for (const v1::Device& sample : samples) shown.Set(sample);
+  shown.Exposition();
+}
+
+}  // namespace
+
 // The daemon reads the stream of a process that loads drivers' libraries.
-void assay::fuzz::FuzzTelemetry(std::string_view bytes) {
+void FuzzTelemetry(std::string_view bytes) {
   server::SysfsNumber(server::SysfsWord(bytes));
   const std::string stream(bytes);
-  v1::Device known;
-  known.set_id("cuda:0");
-  known.set_backend("cuda");
-  std::unique_ptr<server::Metrics> metrics;  // takes longer than all else
   server::TelemetryAccumulator counters;
+  std::vector<v1::Device> samples;
   std::size_t used = 0;
   while (auto sample = server::NextSample(stream, &used)) {
     Require(used <= stream.size(), "a sample ends behind the stream");
     counters.Apply(sample->mutable_telemetry());
     server::ModelName(*sample);
-    sample->set_id("cuda:0");  // the daemon passes over other devices
-    if (metrics == nullptr) {
-      metrics = server::MakeMetrics("1");
-      metrics->AddDevice(known, {});
-    }
-    metrics->TelemetryChanged(*sample);
+    sample->set_id(kDevice);  // the daemon passes over other devices
+    if (samples.size() == kShown) samples.erase(samples.begin());
+    samples.push_back(*std::move(sample));
   }
-  if (metrics != nullptr) metrics->Exposition();
+  if (samples.empty()) return;
+  const bool labels = std::any_of(samples.begin(), samples.end(), [](const v1::Device& sample) {
+    return !sample.properties().empty();
+  });
+  labels ? Show<All>(samples) : Show<Series>(samples);
 }
+
+}  // namespace assay::fuzz
