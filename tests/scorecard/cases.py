@@ -73,7 +73,7 @@ CASES = [
     case("masked", BF16, attention(2, 50, 32, mask_density=0.3, masked_rows="nan")),
     case("almost empty", F32, attention(1, 40, 24, mask_density=0.05)),
     case("half", F16, attention(1, 60, 64)),
-    case("eight bits", E4M3, attention(8, 40, 64, scale_q=0.5, scale_v=2.0), **out(F16)),
+    case("eight bits", E4M3, attention(8, 192, 64, scale_q=0.5, scale_v=2.0), **out(F16)),
     case("large values", F32, attention(1, 40, 32, causal=True), pattern="normal/normal/large-small"),
     case("ragged", F32, rows("softmax", 37, 333)),
     case("short", F32, rows("softmax", 70, 13)),

@@ -42,7 +42,7 @@ struct PlainSpread {
     };
     const auto width = static_cast<std::size_t>(dim);
     struct Query {
-      double visible = 0, p2 = 0, squares = 0, mean = 0, shift = 0, lost = 0;
+      double visible = 0, p2 = 0, squares = 0, mean = 0, shift = 0, most = 0, lost = 0;
       std::vector<double> r, directed;
     };
     std::vector<Query> queries(static_cast<std::size_t>(rows));
@@ -88,6 +88,7 @@ struct PlainSpread {
           total += w * w * v * v;
         }
         of.p2 += w * w;
+        of.most = std::max(of.most, w);
         if (s - max < std::log(kLostBelow)) of.lost += w;
         of.squares += w * w * v2;
         of.shift += w > 0 ? w * (s - max) : 0;
@@ -102,7 +103,7 @@ struct PlainSpread {
       for (std::size_t d = 0; d < width; ++d) {
         const auto to = static_cast<std::size_t>((head * p.seq + first + i) * dim) + d;
         const double qv = total > 0 ? of.squares * columns[d] / total : 0;
-        if (!model.Silent(of.visible, of.p2, of.lost)) {
+        if (!model.Silent(of.visible, of.p2, of.most, of.lost)) {
           deviation[to] = model.Of(of.r[d], of.visible, qv, of.p2, of.mean);
         }
         if (i >= kDirectedQueries || !model.Tells(of.visible, of.p2)) continue;

@@ -19,8 +19,10 @@
 // two reasons: they may all be at their worst, and the keys of a query share those of its Q.
 //
 // P in 8 bits has few steps. Weights that are nearly the same then have one error together, which
-// may be all of u_P: such a row has no σ. Neither has a row that loses more than u_P/32 of its
-// weights if those below 2^-10 become 0, as they do in e4m3 without a factor. f²/3·n·Qv is added
+// may be all of u_P: such a row has no σ. Neither has a row whose largest weight has more than an
+// eighth of Σw²: a kernel may multiply P by a factor before it rounds, and then the largest weights
+// of all rows have one error. Nor a row that loses more than u_P/32 of its weights if those below
+// 2^-10 become 0, as they do in e4m3 without a factor. f²/3·n·Qv is added
 // for weights below the normal range of P's format, f half of its smallest step. It takes 1/l² as
 // P2, which is more.
 //
@@ -72,10 +74,10 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
     return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
   }
-  // Whether the model says nothing of the elements of a query; `lost` is the share of its weights
-  // whose exponentials are below kLostBelow.
-  ASSAY_HOST_DEVICE bool Silent(double visible, double p2, double lost) const {
-    return Coarse() && (Alike(visible, p2) || lost > p_roundoff / 32);
+  // Whether the model says nothing of the elements of a query. `most` is its largest weight, `lost`
+  // the share of its weights whose exponentials are below kLostBelow.
+  ASSAY_HOST_DEVICE bool Silent(double visible, double p2, double most, double lost) const {
+    return Coarse() && (Alike(visible, p2) || most * most > p2 / 8 || lost > p_roundoff / 32);
   }
   // σ² of an element without its ulp is of_r·r² + of_q·Qv, with r without scale_v.
   struct Factors {

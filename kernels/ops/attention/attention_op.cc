@@ -194,11 +194,12 @@ class Attention final : public Op {
       model.direction_floor += GainOfRoundedQueries(c.dtype, p.Scale(c.dtype));
     }
     model.direction_floor += plan.intermediate_roundoff;
-    // In 8 bits rows with such weights do not count. But if a row has few weights of any size, its
-    // elements share their errors: the gain of a row has a deviation of at most 0.29 u_P.
+    // In 8 bits rows with such weights do not count. But the largest weights of all rows may have
+    // one error, and elements of a row share the errors of its weights: the gain of a row has a
+    // deviation of at most 0.2 u_P.
     if (deviation.Coarse()) {
-      model.gain_floor = 8 * deviation.u + deviation.p_roundoff / 16;
-      model.gain_of_row = 1.75 * deviation.p_roundoff;
+      model.gain_floor = 8 * deviation.u + deviation.p_roundoff * 3 / 16;
+      model.gain_of_row = 1.25 * deviation.p_roundoff;
     }
     model.gain_floor += AccumulatedGain(std::get<AttentionProblem>(c.problem).KvSeq(),
                                         plan.accumulator, deviation.u);

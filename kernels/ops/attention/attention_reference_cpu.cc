@@ -174,7 +174,7 @@ class Runner {
     double seen[kMostBlockQueries] = {}, visible[kMostBlockQueries], row_error[kMostBlockQueries];
     double max_abs_score[kMostBlockQueries];
     double p2[kMostBlockQueries], row_squares[kMostBlockQueries], mean[kMostBlockQueries];
-    double lost[kMostBlockQueries];
+    double most[kMostBlockQueries], lost[kMostBlockQueries];
     double query_squares[kMostBlockQueries] = {}, shift_sum[kMostBlockQueries];
   };
 
@@ -297,6 +297,7 @@ class Runner {
                     block.p2,
                     block.row_squares,
                     block.mean,
+                    block.most,
                     block.lost,
                     scratch.key_weights.data(),
                     all ? rows : std::min(rows, kDirected),
@@ -325,7 +326,8 @@ class Runner {
     for (std::int64_t i = 0; i < rows; ++i) {
       const double share = total > 0 ? s.row_squares[i] / total : 0;
       float* const deviation = spread_.deviation + at + i * dim;
-      if (block.visible[i] == 0.0 || s.model.Silent(block.visible[i], s.p2[i], s.lost[i])) {
+      if (block.visible[i] == 0.0 ||
+          s.model.Silent(block.visible[i], s.p2[i], s.most[i], s.lost[i])) {
         std::fill_n(deviation, dim, 0.0f);
         continue;
       }

@@ -125,7 +125,7 @@ ASSAY_DEVICE void FinishSpread(const AttentionReference& a, const Task& task, st
     const double l = TeamSum(out.l[i]), visible = rows[i].visible;
     const double squares = TeamSum(spread.squares[i]), mean = TeamSum(spread.mean[i]);
     const double p2 = TeamSum(spread.p2[i]) / l / l, lost = TeamSum(spread.lost[i]) / l;
-    const bool known = visible > 0 && !a.model.Silent(visible, p2, lost);
+    const bool known = visible > 0 && !a.model.Silent(visible, p2, 1 / l, lost);
     const double share = total > 0 ? squares / l / l / total : 0.0;
     const std::int64_t query = task.query0 + Team() + kTeam * i;
     const bool tells =

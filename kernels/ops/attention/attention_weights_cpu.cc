@@ -172,6 +172,7 @@ class BlockWeights {
       spread_->mean[i] = squares > 0 ? spread_->mean[i] / squares : 0;
       spread_->row_squares[i] *= inverse_[i] * inverse_[i];
       spread_->p2[i] *= inverse_[i] * inverse_[i];
+      spread_->most[i] = inverse_[i];
       spread_->lost[i] *= inverse_[i];
     }
   }

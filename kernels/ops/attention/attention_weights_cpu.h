@@ -39,6 +39,7 @@ struct ScoreBlock {
     double* p2 = nullptr;                   // out: Σw², [ld]
     double* row_squares = nullptr;          // out: Σ w²·Σv², [ld]
     double* mean = nullptr;                 // out: ā, [ld]
+    double* most = nullptr;                 // out: the largest weight, [ld]
     double* lost = nullptr;                 // out: the share of weights below kLostBelow, [ld]
     double* key_weights = nullptr;          // out: Σw² over the queries, [keys]
     std::int64_t directed = 0;              // the first queries, whose direction is made

@@ -299,8 +299,6 @@ bool RunnerProcess::Wait(std::uint32_t number, double deadline_seconds) {
   if (SpinFor(control.done, number, spin, kYieldNanoseconds)) return true;
   bool woken_early = false;  // by the kernel, which may do so; then no wake-up is taken off
   control.judge_sleeps.store(1);
-  // If the waker lost its processor just before its signal, the runner does not wait for it.
-  if (pid_ > 0) kill(pid_, SIGCONT);
   for (;;) {
     const std::uint32_t seen = control.done.load();
     if (seen == number) break;

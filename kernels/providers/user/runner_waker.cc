@@ -7,7 +7,6 @@
 #include <atomic>
 #include <fstream>
 #include <mutex>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -22,19 +21,17 @@ namespace {
 // The waker has so long to get the runner's processor. After the first part the caller lets others
 // go first.
 constexpr std::int64_t kSpinNanoseconds = 100'000;
-constexpr std::int64_t kYieldNanoseconds = 900'000;
+constexpr std::int64_t kLongestNanoseconds = 1'000'000;
 constexpr std::int64_t kSleepNanoseconds = 1'000'000'000;
 
-// Whose turn it is. The caller calls, and takes back a call that is not heard. So the waker never
-// sends a signal that nobody waits for: a runner that is stopped again stays so.
 enum Step : std::uint32_t {
   kRests,   // the waker sleeps, or is about to
   kCalled,  // it is to take the processor
   kReady,   // it has the processor, and waits without sleeping
-  kGo,      // it is to send the signal
-  kSends,
 };
 
+// A thread that keeps a processor awake. It does nothing else: if it comes too late, or not at all,
+// the signal's way is longer.
 class Waker {
  public:
   Waker() {
@@ -48,27 +45,34 @@ class Waker {
       }).detach();
       started_ = true;
     } catch (const std::system_error&) {
-      // There can be no more threads. The caller sends the signals.
+      // There can be no more threads.
     }
   }
 
-  // Has the signal sent from the processor. Nothing if that was not possible; then none is sent.
-  std::optional<std::int64_t> Wake(pid_t pid, int processor) {
+  // Sends the signal while the thread has the processor. Returns the time just before.
+  std::int64_t Wake(pid_t pid, int processor) {
     const std::lock_guard lock(mutex_);
-    if (!started_ || !SpinFor(step_, kRests, kSpinNanoseconds, kYieldNanoseconds)) return {};
-    pid_ = pid;
-    processor_ = processor;
-    step_.store(kCalled);
-    WakeSleepers(step_);
-    SpinFor(step_, kReady, kSpinNanoseconds, kYieldNanoseconds);
-    if (Change(kCalled, kRests) || !Change(kReady, kGo)) return {};
-    const std::int64_t begin = NanosecondsNow();
-    while (step_.load() == kGo && NanosecondsNow() - begin < kSpinNanoseconds) PauseCpu();
-    if (Change(kGo, kRests)) return {};
-    return sent_.load();
+    if (started_ && step_.load() == kRests) Call(processor);
+    const std::int64_t now = NanosecondsNow();
+    kill(pid, SIGCONT);
+    step_.store(kRests);
+    return now;
   }
 
  private:
+  // Returns when the thread has the processor, cannot get it, or has had its time.
+  void Call(int processor) {
+    processor_.store(processor);
+    step_.store(kCalled);
+    WakeSleepers(step_);
+    const std::int64_t begin = NanosecondsNow();
+    while (step_.load() == kCalled) {
+      const std::int64_t waited = NanosecondsNow() - begin;
+      if (waited > kLongestNanoseconds) return;
+      waited < kSpinNanoseconds ? PauseCpu() : static_cast<void>(sched_yield());
+    }
+  }
+
   [[noreturn]] void Serve(bool lowest) {
     pthread_setname_np(pthread_self(), kWakerName);
     const sched_param none{};
@@ -77,37 +81,25 @@ class Waker {
       for (std::uint32_t seen = step_.load(); seen != kCalled; seen = step_.load()) {
         SleepOn(step_, seen, kSleepNanoseconds);
       }
-      if (!MoveTo(processor_) && Change(kCalled, kRests)) continue;
-      if (!Change(kCalled, kReady)) continue;
+      const std::uint32_t next = MoveTo(processor_.load()) ? kReady : kRests;
+      std::uint32_t called = kCalled;
+      if (!step_.compare_exchange_strong(called, next)) continue;
       while (step_.load() == kReady) PauseCpu();
-      sent_.store(NanosecondsNow());
-      if (!Change(kGo, kSends)) continue;
-      kill(pid_, SIGCONT);
-      step_.store(kRests);
     }
   }
 
   bool MoveTo(int processor) {
-    if (processor == at_) return true;
+    if (sched_getcpu() == processor) return true;
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(static_cast<unsigned>(processor), &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0) return false;
-    at_ = processor;
-    return true;
-  }
-
-  bool Change(std::uint32_t from, std::uint32_t to) {
-    return step_.compare_exchange_strong(from, to);
+    return sched_setaffinity(0, sizeof set, &set) == 0;
   }
 
   std::mutex mutex_;  // one caller at a time
   bool started_ = false;
   std::atomic<std::uint32_t> step_{kRests};
-  std::atomic<std::int64_t> sent_{0};
-  pid_t pid_ = 0;      // of the call
-  int processor_ = 0;  // of the call
-  int at_ = -1;        // the waker's processor; -1: any
+  std::atomic<int> processor_{0};
 };
 
 // Where the process ran last; -1: unknown. See proc(5), "processor".
@@ -131,9 +123,7 @@ std::int64_t WakeStopped(pid_t pid) {
   static auto* const waker = new Waker;
   const int processor = LastProcessor(pid);
   // On the caller's own processor the waker would wait for the caller.
-  if (processor >= 0 && processor != sched_getcpu()) {
-    if (const std::optional<std::int64_t> sent = waker->Wake(pid, processor)) return *sent;
-  }
+  if (processor >= 0 && processor != sched_getcpu()) return waker->Wake(pid, processor);
   const std::int64_t now = NanosecondsNow();
   kill(pid, SIGCONT);
   return now;

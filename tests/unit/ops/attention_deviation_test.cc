@@ -88,17 +88,24 @@ AttentionDeviation Narrow() {
 
 TEST(AttentionDeviation, NearlyEqualWeightsIn8BitsHaveNoDeviation) {
   const AttentionDeviation model = Narrow();
-  EXPECT_TRUE(model.Silent(kKeys, 1.24 / kKeys, 0));
-  EXPECT_FALSE(model.Silent(kKeys, 1.26 / kKeys, 0));
+  EXPECT_TRUE(model.Silent(kKeys, 1.24 / kKeys, 1.0 / kKeys, 0));
+  EXPECT_FALSE(model.Silent(kKeys, 1.26 / kKeys, 1.0 / kKeys, 0));
   EXPECT_FALSE(model.Tells(kKeys, 0.9));
-  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 1.0 / kKeys, 0));
+  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 1.0 / kKeys, 1.0 / kKeys, 0));
 }
 
 TEST(AttentionDeviation, RowsThatLoseWeightsIn8BitsHaveNoDeviation) {
   const AttentionDeviation model = Narrow();
-  EXPECT_FALSE(model.Silent(kKeys, 0.1, 0.99 * 0x1p-9));
-  EXPECT_TRUE(model.Silent(kKeys, 0.1, 1.01 * 0x1p-9));
-  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 0.1, 0.5));
+  EXPECT_FALSE(model.Silent(kKeys, 0.1, 0.1, 0.99 * 0x1p-9));
+  EXPECT_TRUE(model.Silent(kKeys, 0.1, 0.1, 1.01 * 0x1p-9));
+  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 0.1, 0.1, 0.5));
+}
+
+TEST(AttentionDeviation, RowsOfOneLargeWeightIn8BitsHaveNoDeviation) {
+  const AttentionDeviation model = Narrow();
+  EXPECT_FALSE(model.Silent(kKeys, 0.08, 0.0999, 0));
+  EXPECT_TRUE(model.Silent(kKeys, 0.08, 0.1001, 0));
+  EXPECT_FALSE(Model(0x1p-8).Silent(kKeys, 0.08, 0.1001, 0));
 }
 
 TEST(AttentionDeviation, WeightsBelowTheRangeOf8BitsLoseMore) {
@@ -116,15 +123,15 @@ struct OfNarrow {
 
 template <class Round>
 OfNarrow RoundedBy(const Round& round) {
-  constexpr int kRows = 256, kColumns = 16;
+  constexpr int kRows = 1024, kColumns = 16, kMany = 256;
   const AttentionDeviation model = Narrow();
   const double u_p = model.p_roundoff;
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   double squares = 0, error_reference = 0, reference = 0, counted = 0;
   for (int row = 0; row < kRows; ++row) {
-    std::vector<double> p(kKeys);
-    for (double& x : p) x = normal(random);
+    std::vector<double> p(kMany);
+    for (double& x : p) x = 0.75 * normal(random);
     const double most = *std::max_element(p.begin(), p.end());
     double l = 0, p2 = 0, lost = 0;
     for (double& x : p) l += x = std::exp(x - most);
@@ -138,8 +145,8 @@ OfNarrow RoundedBy(const Round& round) {
         o += round(x) / l * v;
         qv += x * x / l / l * v * v;
       }
-      if (model.Silent(kKeys, p2, lost / l)) continue;
-      const double sigma = model.Of(r, kKeys, qv, p2, 1), variance = sigma * sigma;
+      if (model.Silent(kMany, p2, 1 / l, lost / l)) continue;
+      const double sigma = model.Of(r, kMany, qv, p2, 1), variance = sigma * sigma;
       ++counted;
       squares += (o - r) * (o - r) / variance;
       error_reference += (o - r) * r / variance;
@@ -147,7 +154,7 @@ OfNarrow RoundedBy(const Round& round) {
     }
   }
   return {std::sqrt(squares / counted), error_reference / reference,
-          u_p / 16 + 1.75 * u_p / std::sqrt(counted / kColumns) + 8 / std::sqrt(reference)};
+          u_p * 3 / 16 + 1.25 * u_p / std::sqrt(counted / kColumns) + 8 / std::sqrt(reference)};
 }
 
 double Nearest(double x) { return ToDouble(DType::kE4M3FN, RoundToFormat(x, DType::kE4M3FN)); }

@@ -456,8 +456,8 @@ TEST(AttentionResiduals, In8Bits) {
   EXPECT_TRUE(model(15, DType::kF16, DType::kF32).known);
   const ResidualModel narrow = model(16, DType::kE4M3FN, DType::kBF16);
   EXPECT_TRUE(narrow.known && narrow.gates);
-  EXPECT_DOUBLE_EQ(narrow.gain_floor, 0x1p-8 + 8 * narrow.roundoff);
-  EXPECT_DOUBLE_EQ(narrow.gain_of_row, 1.75 * 0x1p-4);
+  EXPECT_DOUBLE_EQ(narrow.gain_floor, 3 * 0x1p-8 + 8 * narrow.roundoff);
+  EXPECT_DOUBLE_EQ(narrow.gain_of_row, 1.25 * 0x1p-4);
   const ResidualModel wide = model(16, DType::kF16, DType::kF32);
   EXPECT_DOUBLE_EQ(wide.gain_floor, 0x1p-11 + 8 * wide.roundoff);
   EXPECT_EQ(wide.gain_of_row, 0);
@@ -468,15 +468,15 @@ TEST(AttentionResiduals, In8BitsQueriesThatLoseWeightsDoNotCount) {
   AttentionProblem p = Small();
   p.heads = 1;
   p.seq = 2;
-  p.kv_seq = 64;
+  p.kv_seq = 160;
   p.dim = 16;
   p.scale = 1;
   const Case c = MakeCase(p, DType::kE4M3FN);
   const Plan plan = PlanOf(c);
-  // The scores of query 0 are 8 and then 0, those of query 1 are 4 and 0.
+  // The scores of query 0 are 8 for 16 keys and then 0, those of query 1 are 4 and 0.
   const Tensors tensors(plan, [](int operand, std::int64_t i) {
     if (operand == 0) return i == 0 ? 8.0 : i == 16 ? 4.0 : 0.0;
-    if (operand == 1) return i == 0 ? 1.0 : 0.0;
+    if (operand == 1) return i % 16 == 0 && i < 256 ? 1.0 : 0.0;
     return i % 2 == 0 ? 1.0 : -0.5;
   });
   const auto count = static_cast<std::size_t>(plan.output.extents.count());
