@@ -44,6 +44,9 @@ constexpr double kStartSeconds = 30;
 // A process stops, or ends, within this time after the signal that makes it.
 constexpr double kChangeSeconds = 30;
 constexpr double kPerSecond = 1e-9;
+// What requests take at most on an idle machine: of a runner that goes on, on a processor of its
+// own, and of one that was stopped.
+constexpr double kMostOfQuick = 1e-6;
 constexpr double kMostOverhead = 50e-6;
 // What a request costs is measured again after this time.
 constexpr double kCostsHoldSeconds = 300;
@@ -244,7 +247,7 @@ absl::Status RunnerProcess::Calibrate() {
 
 // The runner has loaded nothing of the user's yet, so its answers can be believed.
 absl::StatusOr<RunnerProcess::Costs> RunnerProcess::MeasureCosts(int quick, int slept) {
-  const auto time = [&](RunnerTask task, bool frozen, int times, double beyond,
+  const auto time = [&](RunnerTask task, bool frozen, int times, double beyond, double most,
                         double* cost) -> absl::Status {
     std::vector<double> seconds;
     for (int i = 0; i < times; ++i) {
@@ -260,15 +263,16 @@ absl::StatusOr<RunnerProcess::Costs> RunnerProcess::MeasureCosts(int quick, int 
       seconds.push_back(whole - TakeOverhead().known - beyond);
     }
     // The least, and never more than an idle machine needs: on a busy one a request may wait for
-    // a processor, and that is no part of what launches cost.
-    *cost = std::clamp(*std::min_element(seconds.begin(), seconds.end()), 0.0, kMostOverhead);
+    // a processor, and later ones may not.
+    *cost = std::clamp(*std::min_element(seconds.begin(), seconds.end()), 0.0, most);
     return absl::OkStatus();
   };
   Costs costs;
-  absl::Status status = time(RunnerTask::kEmpty, false, quick, 0, &costs.quick);
-  if (status.ok()) status = time(RunnerTask::kEmpty, true, quick, 0, &costs.frozen);
+  absl::Status status = time(RunnerTask::kEmpty, false, quick, 0, kMostOfQuick, &costs.quick);
+  if (status.ok()) status = time(RunnerTask::kEmpty, true, quick, 0, kMostOverhead, &costs.frozen);
   if (status.ok() && slept > 0) {
-    status = time(RunnerTask::kBusy, true, slept, kBusyNanoseconds * kPerSecond, &costs.slept);
+    status = time(RunnerTask::kBusy, true, slept, kBusyNanoseconds * kPerSecond, kMostOverhead,
+                  &costs.slept);
   }
   if (!status.ok()) return status;
   return costs;
