@@ -117,10 +117,11 @@ class Reader {
     Hold(p.rms, rms_limit, Reason::kPrecision, Size(p.rms, p.declared_bits));
   }
 
-  // A row counts as far as its elements do.
+  // A row counts as far as its elements do. Rows of a user's tensors may be equal.
   double GainLimit(double error) const {
-    const double rows =
-        static_cast<double>(sums_.count) / static_cast<double>(plan_.output.extents.cols);
+    const double rows = gate_.places ? static_cast<double>(sums_.count) /
+                                           static_cast<double>(plan_.output.extents.cols)
+                                     : 1;
     return model_.gain_floor + model_.gain_of_row / std::sqrt(rows) + kGainErrors * error;
   }
 

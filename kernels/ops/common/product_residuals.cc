@@ -11,13 +11,18 @@ namespace {
 // Data that vary less than so beside their magnitude repeat one rounding error: the model, which
 // takes errors for independent, does not hold.
 constexpr double kLeastSpread = 0.25;
+// The same if a format holds a few of their values only: so many of its smallest steps.
+constexpr double kLeastSteps = 16;
 
-bool IsDrawnInFullPrecision(const Pattern& p) {
+bool IsDrawnInFullPrecision(const Pattern& p, DType dtype) {
+  const auto varies = [&](double spread, double magnitude) {
+    return spread >= kLeastSpread * magnitude && spread >= kLeastSteps * Info(dtype).min_subnormal;
+  };
   switch (p.kind) {
     case PatternKind::kNormal:
-      return p.a >= kLeastSpread * std::abs(p.b);
+      return varies(p.a, std::abs(p.b));
     case PatternKind::kUniform:
-      return std::abs(p.b - p.a) >= kLeastSpread * std::max(std::abs(p.a), std::abs(p.b));
+      return varies(std::abs(p.b - p.a), std::max(std::abs(p.a), std::abs(p.b)));
     case PatternKind::kAllPositive:
       return true;
     default:
@@ -59,7 +64,7 @@ SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumu
 
 bool DrawnInFullPrecision(const Plan& plan, int operands) {
   return std::all_of(plan.inputs.begin(), plan.inputs.begin() + operands,
-                     [](const Operand& o) { return IsDrawnInFullPrecision(o.pattern); });
+                     [](const Operand& o) { return IsDrawnInFullPrecision(o.pattern, o.dtype); });
 }
 
 ResidualModel ProductResiduals(const Case& c, const Plan& plan) {

@@ -51,7 +51,8 @@ double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit);
 double AccumulatedGain(std::int64_t terms, const Accumulator& accumulator, double u);
 
 // Whether the first `operands` inputs are drawn at random, in full precision and with a spread that
-// is not small beside their magnitude. Only then does the model hold for every usual order.
+// is not small beside their magnitude, nor beside the steps of their format. Only then does the
+// model hold for every usual order.
 bool DrawnInFullPrecision(const Plan& plan, int operands);
 
 // The margins of Q of one product of [m, k] by [n, k], scaled so that Q ≈ rows[i]·columns[j]. Runs

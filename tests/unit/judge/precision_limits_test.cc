@@ -144,6 +144,12 @@ TEST_F(PrecisionLimits, AGainMayBeThatOfItsRows) {
   sums_.count = 1024;
   sums_.sum_squared = 0.49 * 1024;
   EXPECT_THAT(Said(), IsEmpty());
+  // Those of a user's tensors may all be one.
+  gate_.places = false;
+  sums_.error_reference = (9e-6 + 7.9e-8) * 1e16;
+  EXPECT_THAT(Said(), IsEmpty());
+  sums_.error_reference = (9e-6 + 8.1e-8) * 1e16;
+  EXPECT_THAT(Said(), ElementsAre(kStructured));
 }
 
 // Without its gain R is `left`, of `rms` with it.

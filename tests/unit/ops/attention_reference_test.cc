@@ -458,6 +458,13 @@ TEST(AttentionResiduals, In8Bits) {
   EXPECT_TRUE(narrow.known && narrow.gates);
   EXPECT_DOUBLE_EQ(narrow.gain_floor, 3 * 0x1p-8 + 8 * narrow.roundoff);
   EXPECT_DOUBLE_EQ(narrow.gain_of_row, 1.25 * 0x1p-4);
+  // e4m3 holds a few values of such data only.
+  Case few = MakeCase(p, DType::kE4M3FN);
+  few.out_dtype = DType::kBF16;
+  for (const auto& [pattern, gates] : {std::pair("normal:0.03", false), {"normal:0.04", true}}) {
+    few.pattern = pattern;
+    EXPECT_EQ(AttentionOp().Residuals(few, PlanOf(few)).gates, gates) << pattern;
+  }
   const ResidualModel wide = model(16, DType::kF16, DType::kF32);
   EXPECT_DOUBLE_EQ(wide.gain_floor, 0x1p-11 + 8 * wide.roundoff);
   EXPECT_EQ(wide.gain_of_row, 0);
