@@ -209,6 +209,12 @@ def test_a_folder_that_cannot_be_written_hides_no_verdict(assay, tmp_path):
         assay.assert_close(2 * (a @ b), op="gemm", inputs=(a, b), save_to=tmp_path / "file")
 
 
+@pytest.mark.parametrize("folder", ["a\0b", "half \ud800"])
+def test_a_folder_that_cannot_be_named_hides_no_verdict(assay, folder):
+    with pytest.raises(package.Mismatch, match="The files could not be saved: "):
+        assay.assert_close([2.0], [1.0], save_to=folder)
+
+
 def test_what_is_no_client_and_no_folder_is_refused_before_a_verdict(assay, monkeypatch):
     a = np.ones(3, "f4")
     with pytest.raises(package.InvalidArgument, match="client: must be what assay.connect.. gives, got '127.0.0.1:1'"):

@@ -25,7 +25,7 @@ def test_a_list_is_a_sweep_and_the_provider_varies_fastest():
     (dict(m="8"), "gemm.m: must be a whole number"), (dict(m=8.0), "whole number"), (dict(m=2 ** 70), "out of range"),
     (dict(m=True), "whole number"), (dict(rows=3), "rows: is no field of gemm"), (dict(dtype="fp31"), "unknown word"),
     (dict(alpha=float("nan")), "must be a number"), (dict(repeats=0), "at least 1"), (dict(m=[]), "list is empty"),
-    (dict(deadline="soon"), "must be seconds"), (dict(deadline=0), "more than 0")])
+    (dict(deadline="soon"), "must be seconds"), (dict(deadline="1..5s"), "must be seconds"), (dict(deadline=0), "more than 0")])
 def test_wrong_values_are_refused_by_name(keywords, said):
     with pytest.raises(assay.InvalidArgument) as caught:
         problems.cases("gemm", keywords)

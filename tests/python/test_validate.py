@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import types
 
 import grpc
 import numpy as np
@@ -251,7 +252,45 @@ def test_parameters_that_do_not_fit_say_what_the_case_gives(client, fn):
     report = assay.validate(fn, op="layer_norm", dtype="fp32", rows=4, cols=8, client=client)
     message = report[0].findings[0].message
     assert report[0].verdict == "ERROR" and "raised TypeError" in message, message
-    assert 'This case gives it x [4,8] fp32; the fields of layer_norm add others: assay.describe("layer_norm")' in message
+    assert 'This case gives it x [4,8] fp32; some fields of layer_norm add inputs: assay.describe("layer_norm")' in message
+
+
+def test_parameters_that_do_not_fit_name_out(client):
+    report = assay.validate(lambda x: x, out=np.True_, op="softmax", dtype="fp32", rows=4, cols=8, client=client)
+    assert "This case gives it x [4,8] fp32, and out= to write into; some" in report[0].findings[0].message
+
+
+@pytest.mark.parametrize("signature", ["none", inspect.Signature()])
+def test_an_error_of_the_function_itself_says_nothing_of_its_parameters(client, signature):
+    def fails(x):
+        raise ValueError("the tile")
+
+    fails.__signature__ = signature
+    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
+    assert report[0].findings[0].message.endswith("the tile")
+
+
+@pytest.mark.parametrize("out", [1, "yes"])
+def test_out_of_another_type_is_refused(client, out):
+    with pytest.raises(assay.InvalidArgument, match="^out: must be True, False or None, got"):
+        assay.validate(planted_functions.softmax, out=out, op="softmax", dtype="fp32", rows=4, cols=8, client=client)
+
+
+@pytest.mark.parametrize("patterns", [{"normal": 1, "uniform": 2}.keys(), {"normal", "uniform"},
+                                      (p for p in ("normal", "uniform")), np.array(["normal", "uniform"])],
+                         ids=["keys", "set", "generator", "array"])
+def test_patterns_are_of_any_kind_that_can_be_listed(client, patterns):
+    report = assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", patterns=patterns, held_out=False,
+                            rows=4, cols=8, client=client)
+    assert report.passed and len(report) == 2, report
+
+
+def test_a_client_of_another_kind_needs_what_is_called(client):
+    other = types.SimpleNamespace(serve=client.serve, defaults={}, target=client.target, on_result=None)
+    assert assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8, client=other)
+    with pytest.raises(assay.InvalidArgument, match="^client: must be what assay.connect"):
+        assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8,
+                       client=types.SimpleNamespace(judge=client.judge))
 
 
 def test_what_arrays_raises_is_not_put_on_the_function(client):
@@ -565,6 +604,11 @@ def test_a_reference_of_ones_own_needs_a_bound(client):
                           client=client)
 
 
+def test_a_masked_array_without_a_masked_element_is_a_reference(client):
+    assert assay.validate(lambda x: x * 0, reference_fn=lambda x: np.ma.masked_array(x * 0), shapes=[(8, 100)],
+                          accumulations=1, client=client)[0].verdict != "ERROR"
+
+
 @pytest.mark.parametrize("keywords, text", [
     ({"dtype": []}, "dtype.*is empty"),
     ({"shapes": []}, "shapes.*is required"),
@@ -575,7 +619,7 @@ def test_a_reference_of_ones_own_needs_a_bound(client):
     ({"reference_fn": lambda a, b: a @ b, "shapes": [(8, 9), (9, 8)]}, r"reference_fn: raised TypeError.*shapes=\[\[\(64"),
     ({"reference_fn": lambda x: 1 / 0}, "reference_fn: raised ZeroDivisionError"),
     ({"reference_fn": lambda x: x + 1j}, "complex"),
-    ({"reference_fn": lambda x: x.astype("f2")}, "returned float16, .* expected float64"),
+    ({"reference_fn": lambda x: x.astype("f2")}, r"^reference_fn: it returned float16, .* with .astype\(np.float64\)$"),
     ({"reference_fn": lambda x: (x, abs(x).astype("f4"))}, "returned float32, .* expected float64"),
     ({"reference_fn": lambda x: np.ma.masked_less(x, 0)}, "returned a masked array; expected an array"),
     ({"shapes": 5}, "shapes: must be a list"),

@@ -177,7 +177,8 @@ def _copied(array: Any, name: str, device: str) -> tuple[Any, Optional[str]]:
                             "host (.get(), .copy_to_host() or __array__); copy it first")
 
 
-def _of_numpy(array: Any, name: str) -> tuple[Any, Optional[str]]:
+def _of_numpy(array: Any, name: str, narrow: str = "a.astype('int32')") -> tuple[Any, Optional[str]]:
+    """`narrow` is how the caller's array becomes one of int32."""
     dtype = array.dtype
     if dtype.hasobject:
         raise unsupported(name, "is an array of Python objects, which are no numbers; give it a numeric dtype")
@@ -192,7 +193,7 @@ def _of_numpy(array: Any, name: str) -> tuple[Any, Optional[str]]:
     # Other packages' formats are void to NumPy, but have a type of their own.
     if code in ("u1", "u2") or (code in ("V1", "V2") and dtype.type is np.void and dtype.names is None):
         return array, None
-    way = "; if they are small whole numbers, such as indices: a.astype('int32')" if code == "i8" else ""
+    way = f"; if they are small whole numbers, such as indices: {narrow}" if code == "i8" else ""
     raise unsupported(name, f"has {dtype} elements; {_TAKEN}{way}")
 
 
@@ -220,7 +221,7 @@ def _of_torch(tensor: Any, name: str) -> tuple[Any, Optional[str]]:
         words = tensor.view(held).cpu().numpy()
         return words.view(f"u{tensor.element_size()}"), _BY_NAME[kind]
     try:
-        return _of_numpy(tensor.cpu().numpy(), name)
+        return _of_numpy(tensor.cpu().numpy(), name, "t.to(torch.int32)")
     except UnsupportedArray:
         raise
     except Exception as error:  # a type that NumPy does not have

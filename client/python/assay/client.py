@@ -5,6 +5,7 @@ A Client may be used by several threads. It is a context manager; leaving it clo
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -43,7 +44,8 @@ def connect(target: Optional[str] = None, *, tls_ca: Path = "", tls_cert: Path =
     token         the caller's bearer token itself, in place of token_file
     token_file    a file with the token. Default: the target's own, else ASSAY_TOKEN_FILE
     targets_file  named targets, TOML. Default: ASSAY_TARGETS, else ~/.config/assay/targets.toml
-    timeout       the longest wait for the first answer, and for every later one: seconds, or text such as "10s"
+    timeout       the longest wait for the first answer, and for every later one: seconds, text such as "10s", or
+                  None for no limit
 
     Unavailable: no daemon answers there. Incompatible: its version and the package's do not fit.
     """
@@ -91,6 +93,7 @@ class Client:
         self._channel = channel
         self._stub: Any = service_pb2_grpc.ValidationServiceStub(channel.grpc)  # type: ignore[no-untyped-call]
         self._timeout = timeout
+        self._pid = os.getpid()  # gRPC's threads do not live on in a child that fork makes
         # The words after `assay` that say which daemon is meant.
         self.flags: tuple[str, ...] = ()
         self.closed = False
@@ -113,13 +116,13 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Closes the channel. In a child that fork made it is the parent's, and stays as it is."""
         self.closed = True
-        self._channel.grpc.close()
+        if not self._of_parent():
+            self._channel.grpc.close()
 
-    @property
-    def of_another_process(self) -> bool:
-        """Whether this is the copy in a child that the client's process forked."""
-        return self._channel.pid != os.getpid()
+    def _of_parent(self) -> bool:
+        return self._pid != os.getpid()
 
     def __repr__(self) -> str:
         return f"<assay.Client of {self.target}{', closed' if self.closed else ''}>"
@@ -127,8 +130,10 @@ class Client:
     def _check_open(self) -> None:
         if self.closed:
             raise refuse("client", f"is closed, so it cannot ask {self.target}; connect again")
-        if self.of_another_process:
-            raise refuse("client", f"belongs to process {self._channel.pid}, which forked this one; connect again here")
+        if self._of_parent():
+            raise refuse("client", f"belongs to process {self._pid}, which forked this one, and gRPC does not live on in a "
+                                   'child; start processes with multiprocessing\'s "spawn", or close every client before fork '
+                                   "and connect again in the child")
 
     def _call(self, method: str, request: Any, timeout: Optional[float] = None) -> Any:
         self._check_open()
@@ -169,7 +174,7 @@ class Client:
                ops: Sequence[str] = (), device: str = "", mode: Optional[str] = None, priority: int = 0,
                labels: Optional[Mapping[str, str]] = None, resume: bool = False, baseline: str = "",
                threshold: Optional[float] = None, profiler: str = "", case_deadline: Any = None,
-               job_deadline: Any = None, wait_for_others: Any = None, reconnect: float = 30.0,
+               job_deadline: Any = None, wait_for_others: Any = None, reconnect: Any = 30.0,
                **keywords: Any) -> Job:
         """Sends a job and returns at once.
 
@@ -179,11 +184,11 @@ class Client:
         suite         in place of op: the name of a suite that the daemon has; suite_file is a file of
                       your own. `ops`, `provider`, `dtype` and `name` then choose among its cases, and
                       `seed`, `repeats` and `deadline` are for cases that have none.
-        reconnect     [s] how long to try again if the connection is lost
+        reconnect     how long to try again if the connection is lost: seconds, text such as "10m", or math.inf
         """
         if sum(x is not None for x in (op, suite, suite_file)) != 1:
             raise refuse("op", f"name one of an operator ({', '.join(problems.names())}), suite or suite_file")
-        patience = problems.seconds("reconnect", reconnect)
+        patience = problems.seconds("reconnect", reconnect, endless=True)
         spec = job_pb2.JobSpec()
         fields = spec.DESCRIPTOR.fields_by_name
         given: dict[str, Any] = {"device": device, "priority": priority, "resume": resume, "baseline": baseline,
@@ -251,13 +256,14 @@ class Client:
         """`run` with repeated timed launches, the last of which is verified."""
         return self.run(op, mode=keywords.pop("mode", "benchmark"), **keywords)
 
-    def watch(self, job: JobLike, *, after: int = 0, reconnect: float = 30.0) -> Iterator[Event]:
+    def watch(self, job: JobLike, *, after: int = 0, reconnect: Any = 30.0) -> Iterator[Event]:
         """The events of a job after the number `after`, until the job has ended.
 
         If the connection is lost, the iterator comes back and goes on with the next event: each
         stored event comes once and in order. Unavailable: no daemon was there for `reconnect` seconds.
         """
-        name, after, reconnect = _name(job), problems.whole_number("after", after), problems.seconds("reconnect", reconnect)
+        name, after = _name(job), problems.whole_number("after", after)
+        reconnect = problems.seconds("reconnect", reconnect, endless=True)
         alive = time.monotonic()
         while True:
             self._check_open()
@@ -315,11 +321,14 @@ class Client:
         cases = tuple(results.of(CaseResult, message) for message in found)
         return Report(self.status(name), cases, self.target)
 
-    def jobs(self, filter: str = "", *, limit: int = 100) -> list[Job]:
-        """Jobs, newest first. `filter` is as the API has it: "state=RUNNING", "suite=smoke"."""
-        if not isinstance(filter, str):
+    def jobs(self, filter: Optional[str] = "", *, limit: Optional[float] = 100) -> list[Job]:
+        """Jobs, newest first. `filter` is as the API has it: "state=RUNNING", "suite=smoke". limit=None: all."""
+        if not isinstance(filter or "", str):
             raise refuse("filter", f'must be text, such as "state=RUNNING", got {filter!r}')
-        request = service_pb2.ListJobsRequest(filter=filter, page_size=min(problems.whole_number("limit", limit), 1000))
+        if limit is not None and limit != math.inf:
+            limit = problems.whole_number("limit", limit)
+        page = 1000 if limit is None else int(min(limit, 1000))
+        request = service_pb2.ListJobsRequest(filter=filter, page_size=page)
         found: list[Job] = []
         for message in self._pages("ListJobs", request, "jobs"):
             if len(found) == limit:
@@ -408,9 +417,11 @@ def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[Path], ops
         try:
             with open(path, encoding="utf-8") as file:
                 spec.suite_text = file.read()
-        except (OSError, UnicodeDecodeError) as error:
+            spec.suite_file = path[-256:]
+        except OSError as error:
             raise refuse("suite_file", f"cannot read {path}: {error}") from None
-        spec.suite_file = path[-256:]
+        except ValueError as error:
+            raise refuse("suite_file", f"must be a file whose path and text are UTF-8, got {path!r}: {error}") from None
     spec.filter.ops.extend(problems.canonical(op) for op in ([ops] if isinstance(ops, str) else ops))
     lists = {"provider": spec.filter.providers, "dtype": spec.filter.dtypes}
     fields = spec.DESCRIPTOR.fields_by_name
@@ -454,29 +465,32 @@ def _name(job: JobLike) -> str:
 
 
 _default: Optional[Client] = None
+_made: Optional[Client] = None  # the default client that was made here, and not set by a caller
 _default_lock = threading.Lock()
 
 
 def default_client() -> Client:
-    """The client of functions that are called without one: made once, for the default target."""
-    global _default
+    """The client of functions that are called without one: made for the default target, and again if that one is closed or
+    its process forked this one. A client that set_default_client got is never replaced by one for another target."""
+    global _default, _made
     with _default_lock:
-        if _default is None or _default.closed or _default.of_another_process:
-            _default = connect()
+        if _default is None or (_default is _made and (_default.closed or _default._of_parent())):
+            _default = _made = connect()
         return _default
 
 
-def client_or_default(client: Optional[Client]) -> Client:
-    """The client that a caller named, else the default one."""
+def client_or_default(client: Optional[Client], method: str) -> Client:
+    """The client that a caller named, else the default one. It needs the method."""
     if client is None:
         return default_client()
-    if not hasattr(client, "judge"):
+    if not hasattr(client, method):
         raise refuse("client", f"must be what assay.connect() gives, got {client!r}")
     return client
 
 
 def set_default_client(client: Optional[Client]) -> Optional[Client]:
-    """Has such functions use this client from now on; None: one for the default target again. Returns the one before."""
+    """Has such functions use this client from now on, also after it was closed, which they then say. None: one for the
+    default target again. Returns the one before."""
     global _default
     with _default_lock:
         before, _default = _default, client

@@ -43,13 +43,6 @@ _CHANNEL_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-# gRPC's threads do not live on in a child that fork makes. gRPC can make anew what the child needs, if its variable said
-# so when it was imported.
-_FORK = "GRPC_ENABLE_FORK_SUPPORT"
-_FORK_SUPPORT = os.environ.get(_FORK, "").lower() in ("1", "yes", "true")
-_first_user: Optional[int] = None  # the process that made the first channel
-
-
 @dataclass(frozen=True)
 class Tls:
     """Files of PEM. All empty: plaintext."""
@@ -201,8 +194,8 @@ def _read(field: str, path: str) -> Optional[bytes]:
     try:
         with open(path, "rb") as file:
             text = file.read()
-    except OSError as error:
-        raise refuse(field, f"cannot read {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        raise refuse(field, f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
     if not text:
         raise refuse(field, f"{path} is empty")
     return text
@@ -227,24 +220,11 @@ def _token(target: Target, token: Optional[str]) -> str:
     return token
 
 
-def _claim() -> int:
-    """This process, if gRPC works in it."""
-    global _first_user
-    here = os.getpid()
-    if _first_user is None or _FORK_SUPPORT:
-        _first_user = here
-    if _first_user != here:
-        raise refuse("target", f"process {_first_user} used gRPC and then forked this one, in which it does not work; start "
-                               f'processes with multiprocessing\'s "spawn", or set {_FORK}=1 before Python starts')
-    return here
-
-
 class Channel:
     """A channel to one daemon, and what goes with every call."""
 
     def __init__(self, target: Target, token: Optional[str] = None) -> None:
         self.target = target.address
-        self.pid = _claim()
         secret = _token(target, token)
         self.metadata = (("authorization", f"Bearer {secret}"),) if secret else ()
         options = list(_CHANNEL_OPTIONS)

@@ -183,11 +183,11 @@ def _wrapper(arrays: Union[str, Callable[[Any], Any]]) -> tuple[Callable[[Any, s
     raise refuse("arrays", f'must be "numpy", "torch", "torch:DEVICE" or a function of a NumPy array, got "{arrays}"')
 
 
-def _parameters(fn: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+def _signature(fn: Callable[..., Any]) -> Optional[inspect.Signature]:
     try:
-        return tuple(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):  # a function in C that does not say
-        return ()
+        return inspect.signature(fn)
+    except (TypeError, ValueError):  # a function in C that does not say, or a __signature__ that is none
+        return None
 
 
 def _as_int32(array: Any, word: str) -> Any:
@@ -228,13 +228,14 @@ class Function:
                  out: Optional[bool] = None) -> None:
         if not callable(fn):
             raise refuse("fn", f"must be a function of the inputs, got {type(fn).__name__}")
-        if out is not None and not isinstance(out, bool):
+        if out is not None and not problems.is_bool(out):
             raise refuse("out", f"must be True, False or None, got {out!r}")
         self._fn = fn
         self._wrap, self._same_memory = _wrapper(arrays)
-        self._parameters = _parameters(fn)
+        self._signature = _signature(fn)
+        self._parameters = tuple(self._signature.parameters.values()) if self._signature else ()
         has_out = any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in self._parameters)
-        self._out = has_out if out is None else out
+        self._out = has_out if out is None else bool(out)
         self.raised: Optional[Exception] = None  # the first exception
 
     def launch(self, kernel: Kernel, poison: int) -> Outcome:
@@ -259,7 +260,8 @@ class Function:
             self.raised = self.raised or error
             kernel.restore()
             said = f"{who} raised {type(error).__name__}{_place(error, self._fn)}: {said_by(error)}"
-            return Outcome(RAISED, (said[:_MOST_TEXT] + self._misfit(kernel))[:2 * _MOST_TEXT])
+            misfit = self._misfit(kernel) if isinstance(error, TypeError) and who == "the function" else ""
+            return Outcome(RAISED, (said[:_MOST_TEXT] + misfit)[:2 * _MOST_TEXT])
         outside = damage_of(guarded)
         if outside:
             kernel.restore()
@@ -274,16 +276,17 @@ class Function:
 
     def _misfit(self, kernel: Kernel) -> str:
         """What the case gives the function, if its parameters cannot take that; else ""."""
-        try:
-            inspect.signature(self._fn).bind(*kernel.inputs, **self._fields(kernel), **({"out": None} if self._out else {}))
+        if self._signature is None:
             return ""
-        except ValueError:  # a function in C that does not say what it takes
+        try:
+            self._signature.bind(*kernel.inputs, **self._fields(kernel), **({"out": None} if self._out else {}))
             return ""
         except TypeError:
             given = ", ".join(f"{operand.name} {operand}" for operand in kernel.inputs)
+            out = ", and out= to write into" if self._out else ""
             op = problems.op_of(kernel.spec)
-            fields = "" if kernel.spec.reference else f"; the fields of {op} add others: assay.describe(\"{op}\")"
-            return f". This case gives it {given}{fields}"
+            fields = "" if kernel.spec.reference else f"; some fields of {op} add inputs: assay.describe(\"{op}\")"
+            return f". This case gives it {given}{out}{fields}"
 
     def _fields(self, kernel: Kernel) -> dict[str, Any]:
         """The fields of the problem that the function has parameters for, behind those that take the inputs."""

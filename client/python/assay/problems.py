@@ -22,6 +22,8 @@ _DTYPE = types_pb2.DESCRIPTOR.enum_types_by_name["DType"]
 _UPPER = ("Verdict", "JobState", "DeviceState")
 # Output only.
 _NOT_KEYWORDS = ("fill",)
+_FOREVER = 1e9  # [s] some 30 years
+_LONGEST = 315_576_000_000.0  # [s] that a message can hold
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 # What NumPy, torch and others call the formats.
@@ -124,37 +126,44 @@ def _type_name(said: Any) -> str:
     return str(name).rpartition(".")[2]
 
 
-def seconds(what: str, said: Any) -> float:
-    """A duration: seconds, a timedelta, or text such as "1h30m" or "500ms"."""
+def seconds(what: str, said: Any, *, endless: bool = False) -> float:
+    """A duration: seconds, a timedelta, or text such as "1h30m" or "500ms". If it may be endless, infinity too."""
+    try:
+        value = _in_seconds(said)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if math.isnan(value) or (math.isinf(value) and not endless):
+        raise refuse(what, f'must be seconds, or text such as 10s, 500ms or 1h30m, got "{said}"')
+    return value
+
+
+def _in_seconds(said: Any) -> float:
     if isinstance(said, timedelta):
         return said.total_seconds()
     if isinstance(said, str):
         parts = re.findall(r"([0-9.]+)(h|ms|us|ns|m|s)", said)
         if "".join(n + unit for n, unit in parts) == said and parts:
             return sum(float(n) * _UNITS[unit] for n, unit in parts)
-    try:
-        value = float(said)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise refuse(what, f'must be seconds, or text such as 10s, 500ms or 1h30m, got "{said}"')
-    return value
+    return float(said)
 
 
 def patience(what: str, said: Any) -> Optional[float]:
-    """The longest wait of a call [s]; None: no limit."""
+    """The longest wait of a call [s]; None: no limit. So long a wait that gRPC cannot count it has none, either."""
     if said is None:
         return None
-    value = seconds(what, said)
+    value = seconds(what, said, endless=True)
     if value <= 0:
         raise refuse(what, f"must be more than 0 seconds, got {said}")
-    return value
+    return value if value < _FOREVER else None
 
 
 def fill_duration(message: Any, what: str, said: Any) -> None:
-    nanos = round(seconds(what, said) * 1e9)
+    value = seconds(what, said)
+    nanos = round(min(value, 2 * _LONGEST) * 1e9)
     if nanos <= 0:
         raise refuse(what, f"must be more than 0 seconds, got {said}")
+    if value > _LONGEST:
+        raise refuse(what, f"must be at most {_LONGEST:.0f} seconds, got {said}")
     message.seconds, message.nanos = divmod(nanos, 1_000_000_000)
 
 
@@ -166,7 +175,7 @@ def is_list(field: Any) -> bool:
 
 def whole_number(path: str, value: Any) -> int:
     """A whole number, of Python or of NumPy."""
-    if isinstance(value, str) or _is_bool(value):
+    if isinstance(value, str) or is_bool(value):
         raise refuse(path, f'must be a whole number, got "{value}"')
     try:
         return operators.index(value)
@@ -174,7 +183,7 @@ def whole_number(path: str, value: Any) -> int:
         raise refuse(path, f"must be a whole number, got {value!r}") from None
 
 
-def _is_bool(value: Any) -> bool:
+def is_bool(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
 
 
@@ -183,7 +192,7 @@ def _scalar(path: str, field: Any, value: Any) -> Any:
     if kind == field.CPPTYPE_ENUM:
         return number(field.enum_type, path, value)
     if kind == field.CPPTYPE_BOOL:
-        if not _is_bool(value):
+        if not is_bool(value):
             raise refuse(path, f"must be True or False, got {value!r}")
         return bool(value)
     if kind == field.CPPTYPE_STRING:
@@ -192,7 +201,7 @@ def _scalar(path: str, field: Any, value: Any) -> Any:
         return value
     if kind == field.CPPTYPE_DOUBLE:
         try:
-            real = math.nan if isinstance(value, str) or _is_bool(value) else float(value)
+            real = math.nan if isinstance(value, str) or is_bool(value) else float(value)
         except (TypeError, ValueError):
             real = math.nan
         if math.isnan(real):

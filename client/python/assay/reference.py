@@ -23,6 +23,10 @@ _MOST_TEXT = 2000  # characters of what the reference raised
 _TAKEN = ("input", "out", "scalar")
 
 
+class _Unusable(TypeError):
+    """What the reference returned is no array to compare with."""
+
+
 class Reference:
     """The user's reference.
 
@@ -52,6 +56,8 @@ class Reference:
         rng = np.random.default_rng(1)
         try:
             value, _ = self._run([rng.standard_normal(shape) for shape in shapes])
+        except _Unusable as error:
+            raise refuse("reference_fn", str(error)) from None
         except Exception as error:  # whatever the user's code raises
             listed = ", ".join(map(problems.shape_text, shapes))
             plural = "a NumPy array" if len(shapes) == 1 else f"{len(shapes)} NumPy arrays"
@@ -63,6 +69,8 @@ class Reference:
         """Runs the reference on a kernel's inputs, as they came."""
         try:
             value, magnitude = self._run([_widened(came, operand) for came, operand in zip(kernel.came, kernel.inputs)])
+        except _Unusable as error:
+            return Outcome(RAISED, f"reference_fn: {error}")
         except Exception as error:  # whatever the user's code raises
             return Outcome(RAISED, f"reference_fn raised {type(error).__name__}: {said_by(error)}"[:_MOST_TEXT])
         if value.shape != kernel.output.shape and not (kernel.output.count == 1 and value.shape == ()):
@@ -77,29 +85,30 @@ class Reference:
     def _run(self, inputs: Sequence[Any]) -> tuple[Any, Any]:
         returned = self._fn(*inputs)
         if returned is None:
-            raise TypeError("it returned None; expected an array. Does it return its result?")
+            raise _Unusable("it returned None; expected an array. Does it return its result?")
         if not isinstance(returned, tuple):
             return _real(returned), None
         if len(returned) != 2:
-            raise TypeError(f"it returned {len(returned)} values; expected an array, or a pair: the output and the "
+            raise _Unusable(f"it returned {len(returned)} values; expected an array, or a pair: the output and the "
                             "magnitudes of its terms")
         arrays = [_real(one) for one in returned]
         if arrays[0].shape != arrays[1].shape:
             shapes = ", ".join(problems.shape_text(one.shape) for one in arrays)
-            raise TypeError(f"it returned a tuple of arrays of the shapes {shapes}; expected one array, or a pair of "
+            raise _Unusable(f"it returned a tuple of arrays of the shapes {shapes}; expected one array, or a pair of "
                             "the same shape: the output and the magnitudes of its terms")
         return arrays[0], arrays[1]
 
 
 def _real(returned: Any) -> Any:
-    if isinstance(returned, np.ma.MaskedArray):
-        raise TypeError("it returned a masked array; expected an array all of whose elements are numbers")
+    if isinstance(returned, np.ma.MaskedArray) and np.any(returned.mask):
+        raise _Unusable("it returned a masked array; expected an array all of whose elements are numbers")
     array = np.asarray(returned)
     if array.dtype.kind == "c":
-        raise TypeError("it returned complex numbers; expected real ones")
+        raise _Unusable("it returned complex numbers; expected real ones")
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
-        raise TypeError(f"it returned {array.dtype}, which has an error of its own; expected float64, computed from the "
-                        "float64 that it got")
+        raise _Unusable(f"it returned {array.dtype}, which has an error of its own; expected float64, computed from the "
+                        "float64 that it got. Leave out what makes it narrower; if it is meant to round, let it end "
+                        "with .astype(np.float64)")
     return np.array(array, np.float64)
 
 

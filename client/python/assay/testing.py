@@ -34,7 +34,7 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     save_to   a folder: the arrays are saved there as .npy if the verdict is not PASSED, and the
               message's command line repeats the verdict from them
     """
-    asked = client_or_default(client)
+    asked = client_or_default(client, "judge")
     folder = asked.save_to if save_to is None else path_text("save_to", save_to)
     comparison = prepare(actual, expected, op=op, inputs=inputs, **{**asked.defaults, **problem})
     result = asked.judge(comparison, timeout)
@@ -46,7 +46,7 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     if folder:
         try:
             paths = _save(comparison, folder)
-        except OSError as error:  # the verdict is what counts
+        except (OSError, ValueError) as error:  # the verdict is what counts
             not_saved = f"The files could not be saved: {error}"
     text = explain(comparison, result, repro(comparison, result, paths, asked.flags), not_saved)
     if result.verdict == "FAILED":

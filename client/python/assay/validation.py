@@ -26,7 +26,7 @@ Shape = Mapping[str, Any]
 
 def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = None,
              shapes: Union[None, Shape, Sequence[Any]] = None, seed: int = 1, client: Optional[Client] = None,
-             patterns: Union[None, str, Sequence[str]] = None, held_out: Optional[int] = None, repeats: int = 2,
+             patterns: Union[None, str, Iterable[str]] = None, held_out: Optional[int] = None, repeats: int = 2,
              arrays: Union[str, Callable[[Any], Any]] = "numpy", out: Optional[bool] = None,
              reference_fn: Optional[Callable[..., Any]] = None, device: str = "", launch_deadline: Any = None,
              labels: Optional[Mapping[str, str]] = None, on_event: Optional[Callable[[Event], None]] = None,
@@ -59,11 +59,12 @@ def validate(fn: Callable[..., Any], *, op: Optional[str] = None, dtype: Any = N
 
     Returns the report whatever the verdict is; Report.raise_on_failure raises.
     """
-    asked = client_or_default(client)
+    asked = client_or_default(client, "serve")
     function = Function(fn, arrays, out)
     common: dict[str, Any] = {**fields, "repeats": repeats}
     if patterns is not None:
-        common["pattern"] = list(patterns) if isinstance(patterns, (list, tuple)) else patterns
+        many = isinstance(patterns, Iterable) and not isinstance(patterns, (str, bytes))
+        common["pattern"] = list(patterns) if many else patterns
     reference = None if reference_fn is None else Reference(reference_fn)
     listed, drawn = _cases(op, reference, dtype, shapes, seed, held_out, common)
     header = external_pb2.ExternalJob()
@@ -105,8 +106,10 @@ def _cases(op: Optional[str], reference: Optional[Reference], dtype: Any, shapes
         common["dtype"] = dtype
     if dtype is None and "dtype" not in common:
         raise refuse("dtype", "is required: the format of the inputs, such as fp32")
-    if held_out is not None and problems.whole_number("held_out", held_out) < 0:
-        raise refuse("held_out", f"must be at least 0, got {held_out}")
+    if held_out is not None:
+        held_out = int(held_out) if problems.is_bool(held_out) else problems.whole_number("held_out", held_out)
+        if held_out < 0:
+            raise refuse("held_out", f"must be at least 0, got {held_out}")
     draws = random.Random(seed)
     if shapes is None:
         drawn = default_set(op, common, 1 if held_out is None else held_out, draws)
