@@ -26,6 +26,13 @@ constexpr std::array<const char*, 7> kColumns = {
     "UPDATE results SET data = ?1",     "UPDATE events SET data = ?1",
     "UPDATE baselines SET summary = ?1"};
 
+constexpr char kAllColumns[] =
+    "SELECT group_concat(hex(summary) || hex(findings) || hex(spec)) ||"
+    " (SELECT group_concat(hex(cases)) FROM plans) ||"
+    " (SELECT group_concat(hex(data)) FROM results) ||"
+    " (SELECT group_concat(hex(data)) FROM events) ||"
+    " (SELECT group_concat(hex(summary)) FROM baselines) FROM jobs";
+
 void Fill(Store& store) {
   NewJob job;
   job.job.set_name(kJob);
@@ -66,16 +73,34 @@ class Rows {
       Require(update.ok(), update.status().ToString());
       updates_[i] = *std::move(update);
     }
+    first_ = Columns();
   }
 
-  void Write(std::size_t column, std::string_view bytes) {
-    Require(updates_[column].BindBlob(1, bytes).Run().ok(), "cannot write a row");
+  // Has the function read the store while a column holds the bytes.
+  template <class Read>
+  void With(std::size_t column, std::string_view bytes, Read&& read) {
+    Require(database().Exec("BEGIN").ok() && updates_[column].BindBlob(1, bytes).Run().ok(),
+            "cannot write a row");
+    read(*reader_);
+    Require(database().Exec("ROLLBACK").ok(), "cannot restore a row");
   }
-  StoreReader& reader() { return *reader_; }
+
+  // All columns, as text.
+  std::string Columns() {
+    auto select = database().Prepare(kAllColumns);
+    Require(select.ok() && select->Step().value_or(false) && !select->IsNull(0),
+            "cannot read the rows");
+    return std::string(select->Bytes(0));
+  }
+
+  const std::string& first() const { return first_; }
 
  private:
+  Database& database() { return reader_->database(); }
+
   std::unique_ptr<StoreReader> reader_;
   std::array<Statement, kColumns.size()> updates_;
+  std::string first_;  // the columns before the first input
 };
 
 template <class Value>
@@ -101,14 +126,16 @@ void ReadAll(StoreReader& reader) {
 
 }  // namespace
 
-// The first byte chooses the column.
+// The first byte chooses the column. Each input finds the same store; the input without bytes asks
+// whether it does.
 void FuzzRecord(std::string_view bytes) {
   static Rows rows;
-  if (bytes.empty()) return;
+  if (bytes.empty()) {
+    Require(rows.Columns() == rows.first(), "an input has changed the store");
+    return;
+  }
   const std::size_t column = static_cast<unsigned char>(bytes[0]) % kColumns.size();
-  rows.Write(column, bytes.substr(1));
-  ReadAll(rows.reader());
-  rows.Write(column, "");
+  rows.With(column, bytes.substr(1), ReadAll);
 }
 
 }  // namespace assay::fuzz

@@ -31,6 +31,12 @@ TEST_P(Replay, EveryFileOfTheFolder) {
   EXPECT_GT(files, 0) << "no file in " << folder;
 }
 
+TEST(Record, EachInputFindsTheSameStore) {
+  FuzzRecord("");
+  for (char column = 0; column < 7; ++column) FuzzRecord({&column, 1});
+  FuzzRecord("");
+}
+
 INSTANTIATE_TEST_SUITE_P(Fuzz, Replay, ::testing::ValuesIn(Targets()),
                          [](const auto& name) { return std::string(name.param.name); });
 

@@ -19,9 +19,9 @@ namespace assay::fuzz {
 namespace {
 
 constexpr char kDevice[] = "cuda:0";
-// The newest samples of a stream that are shown. A byte 0 is a sample, so a stream may have many,
-// and each replaces what the one before it showed.
-constexpr std::size_t kShown = 4;
+// Of a longer stream the first kShown / 2 samples and the newest kShown / 2 are shown. A byte 0 is
+// a sample, so a stream may have many, and each replaces what the one before it showed.
+constexpr std::size_t kShown = 8;
 
 // The series of samples alone. All metrics of a daemon take ten times as long to make.
 class Series {
@@ -72,7 +72,7 @@ void FuzzTelemetry(std::string_view bytes) {
     counters.Apply(sample->mutable_telemetry());
     server::ModelName(*sample);
     sample->set_id(kDevice);  // the daemon passes over other devices
-    if (samples.size() == kShown) samples.erase(samples.begin());
+    if (samples.size() == kShown) samples.erase(samples.begin() + kShown / 2);
     samples.push_back(*std::move(sample));
   }
   if (samples.empty()) return;

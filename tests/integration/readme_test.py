@@ -198,6 +198,14 @@ class Sections(unittest.TestCase):
             self.assertRegex(done.stderr, "^tests/run: %s.*\n$" % re.escape(said))
         self.assertIn("integration.tls, ", self.run_script("nobody").stderr)
 
+    def test_fuzz_takes_no_number_below_one(self):
+        """libFuzzer would never end."""
+        for words in ("--executions", "-1"), ("--executions", "0"), ("--seconds", "0"):
+            done = subprocess.run([os.path.join(ROOT, "tests", "fuzz", "run"), *words], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(f"{words[0]}: must be at least 1, got {words[1]}", done.stderr)
+
 
 def without_figures(text):
     """The same text on every machine: in what order numpy adds depends on the processor, and so do the errors."""
