@@ -5,6 +5,7 @@ A Client may be used by several threads. It is a context manager; leaving it clo
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -18,7 +19,7 @@ import grpc
 from . import _wire, errors, problems, results
 from ._wire import case_pb2, job_pb2, service_pb2, service_pb2_grpc
 from .comparison import Comparison, prepare
-from .connection import Channel, Tls, path_text, resolve
+from .connection import Channel, Tls, cancelled_after, path_text, resolve
 from .errors import refuse
 from .results import CaseResult, Device, Event, Job, Report, ServerInfo
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # The longest wait for an answer that is not a stream [s].
 CALL_TIMEOUT = 30.0
 _RETRY_PAUSE = 0.2  # [s] between attempts to come back
+_INTERRUPTED_TIMEOUT = 5.0  # [s] to find and cancel the job of an interrupted request
 
 JobLike = Union[str, Job, Report]
 Path = Union[str, "os.PathLike[str]"]
@@ -91,7 +93,7 @@ class Client:
 
     def __init__(self, channel: Channel, timeout: Optional[float] = CALL_TIMEOUT) -> None:
         self._channel = channel
-        self._stub: Any = service_pb2_grpc.ValidationServiceStub(channel.grpc)  # type: ignore[no-untyped-call]
+        self._stub: Any = self._make_stub()
         self._timeout = timeout
         self._pid = os.getpid()  # gRPC's threads do not live on in a child that fork makes
         # The words after `assay` that say which daemon is meant.
@@ -135,11 +137,26 @@ class Client:
                                    'child; start processes with multiprocessing\'s "spawn", or close every client before fork '
                                    "and connect again in the child")
 
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        # gRPC that is interrupted by Ctrl-C leaves a lock of its channel held now and then, and the next call would
+        # wait for it for ever.
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._channel.renew()
+            self._stub = self._make_stub()
+            raise
+
+    def _make_stub(self) -> Any:
+        return service_pb2_grpc.ValidationServiceStub(self._channel.grpc)  # type: ignore[no-untyped-call]
+
     def _call(self, method: str, request: Any, timeout: Optional[float] = None) -> Any:
         self._check_open()
         try:
-            return getattr(self._stub, method)(request, timeout=timeout or self._timeout,
-                                               metadata=self._channel.metadata)
+            with self._interruptible():
+                return getattr(self._stub, method)(request, timeout=timeout or self._timeout,
+                                                   metadata=self._channel.metadata)
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self.target) from None
 
@@ -216,6 +233,12 @@ class Client:
             _fill_suite(spec, suite, suite_file, ops, keywords)
         return results.of(Job, self._create(spec, patience))
 
+    def _cancel_request(self, request: Any) -> None:
+        # Nobody knows whether the daemon has the job, nor its name: the same request tells it.
+        with contextlib.suppress(grpc.RpcError, errors.Error):
+            job = self._stub.CreateJob(request, timeout=_INTERRUPTED_TIMEOUT, metadata=self._channel.metadata)
+            self.cancel(job.name)
+
     def _create(self, spec: Any, reconnect: float) -> Any:
         # With a request id a second arrival gives the same job.
         request = service_pb2.CreateJobRequest(spec=spec, request_id=uuid.uuid4().hex)
@@ -223,7 +246,11 @@ class Client:
         self._check_open()
         while True:
             try:
-                return self._stub.CreateJob(request, timeout=self._timeout, metadata=self._channel.metadata)
+                with self._interruptible():
+                    return self._stub.CreateJob(request, timeout=self._timeout, metadata=self._channel.metadata)
+            except KeyboardInterrupt:
+                self._cancel_request(request)
+                raise
             except grpc.RpcError as error:
                 if not errors.connection_lost(error) or time.monotonic() >= give_up:
                     raise errors.from_rpc(error, self.target) from None
@@ -268,25 +295,25 @@ class Client:
         while True:
             self._check_open()
             begin, heard, lost = time.monotonic(), False, None
-            call = self._stub.WatchJob(service_pb2.WatchJobRequest(name=name, after_sequence=after),
-                                       metadata=self._channel.metadata)
+            with self._interruptible():
+                call = self._stub.WatchJob(service_pb2.WatchJobRequest(name=name, after_sequence=after),
+                                           metadata=self._channel.metadata)
             try:
-                for message in call:
-                    if message.sequence:
-                        if message.sequence <= after:
-                            continue
-                        after = message.sequence
-                        heard = True  # progress is told anew to each who comes, and proves nothing
-                    event = results.event_of(message)
-                    yield event
-                    if event.kind == "finished":
-                        return
+                with self._interruptible(), cancelled_after(call):
+                    for message in call:
+                        if message.sequence:
+                            if message.sequence <= after:
+                                continue
+                            after = message.sequence
+                            heard = True  # progress is told anew to each who comes, and proves nothing
+                        event = results.event_of(message)
+                        yield event
+                        if event.kind == "finished":
+                            return
             except grpc.RpcError as error:
                 if not errors.connection_lost(error):
                     raise errors.from_rpc(error, self.target) from None
                 lost = error
-            finally:
-                call.cancel()
             # A stream may be silent for long and yet alive: the time counts from its loss.
             now = time.monotonic()
             if heard or now - begin > 1:
@@ -304,8 +331,9 @@ class Client:
         # A watcher who has the last event of a job that has ended gets an empty stream.
         try:
             longest = min(self._timeout or CALL_TIMEOUT, max(patience, 1))
-            job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=longest,
-                                    metadata=self._channel.metadata)
+            with self._interruptible():
+                job = self._stub.GetJob(service_pb2.GetJobRequest(name=name), timeout=longest,
+                                        metadata=self._channel.metadata)
         except grpc.RpcError:
             return False  # the next stream says why
         return bool(job.HasField("end_time") and job.last_sequence <= after)
@@ -387,7 +415,8 @@ class Client:
             "/assay.v1.ValidationService/CompareTensors", request_serializer=bytes,
             response_deserializer=case_pb2.CaseResult.FromString)
         try:
-            message = call(comparison.messages(), timeout=longest, metadata=self._channel.metadata)
+            with self._interruptible():
+                message = call(comparison.messages(), timeout=longest, metadata=self._channel.metadata)
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self.target) from None
         comparison.check(message, self.target)
@@ -405,7 +434,13 @@ class Client:
     def serve(self, session: Any, header: Any) -> None:
         """Has a Session of external.py serve the launches of its job, until the job has ended."""
         self._check_open()
-        session.run(self._channel.grpc, header, self._channel.metadata)
+        try:
+            with self._interruptible():
+                session.run(self._channel.grpc, header, self._channel.metadata)
+        except KeyboardInterrupt:
+            if session.job is not None:
+                self.cancel(session.job)
+            raise
 
 
 def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[Path], ops: Sequence[str],

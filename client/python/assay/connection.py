@@ -10,11 +10,13 @@ Target, file and token come from where the command line takes them:
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import stat
+import threading
 from dataclasses import dataclass, fields, replace
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import grpc
 
@@ -229,13 +231,39 @@ class Channel:
         self.metadata = (("authorization", f"Bearer {secret}"),) if secret else ()
         options = list(_CHANNEL_OPTIONS)
         address = _grpc_address(target.address)
-        if not target.tls.enabled():
-            self.grpc = grpc.insecure_channel(address, options)
-            return
         tls = target.tls
+        if not tls.enabled():
+            self._make = lambda: grpc.insecure_channel(address, options)
+            self.grpc = self._make()
+            return
         ca, cert, key = _read("tls_ca", tls.ca), _read("tls_cert", tls.cert), _read("tls_key", tls.key)
         if tls.key and _mode(tls.key) & 0o006:
             raise refuse("tls_key", f"{tls.key} may be read or changed by others: chmod 0600 {tls.key}")
         if tls.server_name:
             options.append(("grpc.ssl_target_name_override", tls.server_name))
-        self.grpc = grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert), options)
+        credentials = grpc.ssl_channel_credentials(ca, key, cert)
+        self._make = lambda: grpc.secure_channel(address, credentials, options)
+        self.grpc = self._make()
+
+    def renew(self) -> None:
+        """A new gRPC channel. The old one is kept as it is: to close it may wait for ever."""
+        _LEFT.append(self.grpc)
+        self.grpc = self._make()
+
+
+# Channels that were interrupted. They live as long as the process.
+_LEFT: list[Any] = []
+
+
+@contextlib.contextmanager
+def cancelled_after(call: Any) -> Iterator[None]:
+    """Cancels a call at the end. If Ctrl-C interrupted it, that may wait for ever, and is not waited for."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        threading.Thread(target=call.cancel, daemon=True).start()
+        raise
+    except BaseException:
+        call.cancel()
+        raise
+    call.cancel()

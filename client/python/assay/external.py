@@ -27,6 +27,7 @@ import grpc
 
 from . import errors, results
 from ._wire import external_pb2
+from .connection import cancelled_after
 from .function import Function, Kernel, Operand
 from .pieces import chunks
 from .reference import Reference
@@ -60,12 +61,12 @@ class Session:
         self._outgoing.put([external_pb2.ValidateExternalRequest(job=header).SerializeToString()])
         responses = call(self._messages(), metadata=metadata)
         try:
-            for message in responses:
-                self._take(message)
+            with cancelled_after(responses):
+                for message in responses:
+                    self._take(message)
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self._target) from None
         finally:
-            responses.cancel()
             self._outgoing.put(None)
         if self.job is None or not self.job.ended:
             raise errors.Unavailable(f"assayd at {self._target} ended the stream before the job had ended",
