@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <variant>
 
 #include "kernels/diagnose/anatomy_words.h"
@@ -121,6 +122,28 @@ void Classify(const std::vector<bool>& hits, AxisErrors& axis) {
   if (axis.kind != Kind::kAllBut) axis.missing.clear();
 }
 
+constexpr std::string_view kNumbered[] = {"axis 0", "axis 1", "axis 2", "axis 3",
+                                          "axis 4", "axis 5", "axis 6", "axis 7"};
+
+// The names of the output's axes. A user's tensor may have other outer axes than the operator has:
+// several in place of its first one, which go by number, or fewer.
+std::vector<std::string_view> NamesOf(const Case& c, const Plan& plan) {
+  const Op& op = OpOf(c);
+  const std::size_t rank = plan.output.dims.size();
+  const absl::StatusOr<Plan> own = op.MakePlan(c);
+  if (!own.ok() || own->output.dims.size() == rank ||
+      own->output.extents.count() != plan.output.extents.count()) {
+    return op.OutputAxes(c, plan);
+  }
+  std::vector<std::string_view> names = op.OutputAxes(c, *own);
+  while (names.size() > rank) names.erase(names.begin());
+  if (names.size() == rank) return names;
+  const std::size_t outer = std::min(rank - names.size() + 1, std::size(kNumbered));
+  names.erase(names.begin());
+  names.insert(names.begin(), std::begin(kNumbered), std::begin(kNumbered) + outer);
+  return names;
+}
+
 }  // namespace
 
 void ErrorMap::Line::Add(double o, double r, double t) {
@@ -183,7 +206,7 @@ std::optional<LineFit> ErrorMap::Lines::Fit() const {
 ErrorMap::ErrorMap(const Case& c, const Plan& plan, const internal::CompareRule& rule)
     : rule_(rule), dims_(plan.output.dims) {
   anatomy_.count = plan.output.extents.count();
-  const std::vector<std::string_view> names = OpOf(c).OutputAxes(c, plan);
+  const std::vector<std::string_view> names = NamesOf(c, plan);
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     AxisErrors& axis = anatomy_.axes.emplace_back();
     axis.name = d < names.size() ? names[d] : "index";

@@ -18,6 +18,8 @@ constexpr double kNearly = 0.99;
 // Indices of a period that are written out.
 constexpr std::int64_t kShownPeriods = 3;
 
+bool HasNumber(std::string_view name) { return name.starts_with("axis "); }
+
 std::string Periodic(const AxisErrors& axis) {
   const std::string name = Plural(axis.name);
   std::vector<std::string> shown;
@@ -27,8 +29,8 @@ std::string Periodic(const AxisErrors& axis) {
     shown.push_back(axis.run == 1 ? Cat(at)
                                   : Cat(at, "-", std::min(at + axis.run, axis.extent) - 1));
   }
-  return Cat(name, " ", Join(shown, ", "), at < axis.extent ? " …" : "", " (period ", axis.period,
-             ")");
+  return Cat(name, " ", Join(shown, ", "), at < axis.extent ? " …" : "", OfAxis(axis.name),
+             " (period ", axis.period, ")");
 }
 
 // A rectangle of the last two axes, every outer axis with one index.
@@ -74,9 +76,14 @@ std::string Diagonal(const Anatomy& a) {
 
 }  // namespace
 
+std::string_view Singular(std::string_view name) { return HasNumber(name) ? "index" : name; }
+
 std::string Plural(std::string_view name) {
+  if (HasNumber(name)) return "indices";
   return Cat(name, name == "batch" ? "es" : name == "index" ? "es" : "s");
 }
+
+std::string OfAxis(std::string_view name) { return HasNumber(name) ? Cat(" of ", name) : ""; }
 
 std::string Percent(double share) {
   const double percent = 100 * share;
@@ -86,25 +93,27 @@ std::string Percent(double share) {
 }
 
 std::string DescribeAxis(const AxisErrors& axis) {
+  const std::string_view one = Singular(axis.name);
   const std::string name = Plural(axis.name);
+  const std::string of = OfAxis(axis.name);
   switch (axis.kind) {
     case Kind::kAll:
       return "";
     case Kind::kSingle:
       if (axis.extent > 1 && axis.first == axis.extent - 1) {
-        return Cat("the last ", axis.name, " (", axis.first, ")");
+        return Cat("the last ", one, " (", axis.first, ")", of);
       }
-      return Cat(axis.name, " ", axis.first);
+      return Cat(one, " ", axis.first, of);
     case Kind::kRange:
-      if (axis.at_the_end()) return Cat("the last ", axis.last - axis.first + 1, " ", name);
-      if (axis.first == 0) return Cat("the first ", axis.last + 1, " ", name);
-      return Cat(name, " ", axis.first, " to ", axis.last);
+      if (axis.at_the_end()) return Cat("the last ", axis.last - axis.first + 1, " ", name, of);
+      if (axis.first == 0) return Cat("the first ", axis.last + 1, " ", name, of);
+      return Cat(name, " ", axis.first, " to ", axis.last, of);
     case Kind::kPeriodic:
       return Periodic(axis);
     case Kind::kAllBut:
-      return Cat("every ", axis.name, " but ", Join(axis.missing, ", "));
+      return Cat("every ", one, of, " but ", Join(axis.missing, ", "));
     case Kind::kSome:
-      return Cat(Grouped(axis.hit), " of ", Grouped(axis.extent), " ", name);
+      return Cat(Grouped(axis.hit), " of ", Grouped(axis.extent), " ", name, of);
   }
   return "";
 }
@@ -131,7 +140,12 @@ std::string DescribeErrors(const Anatomy& a) {
     }
     scattered = places.empty();
     if (!places.empty()) {
-      words = Cat("all in ", Join(places, " of "));
+      // "Of" belongs to the number of an axis there.
+      const bool numbered =
+          std::any_of(a.axes.begin(), a.axes.end(),
+                      [](const AxisErrors& axis) { return HasNumber(axis.name); });
+      words = numbered ? Cat("all at ", Join(places, ", and at "))
+                       : Cat("all in ", Join(places, " of "));
       if (!some.empty()) words += Cat(", ", Join(some, ", "));
     } else if (!some.empty()) {
       words = Cat("scattered over ", Join(some, " and "));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/diagnose/anatomy.h"
@@ -17,8 +18,15 @@ std::string DescribeErrors(const Anatomy& a);
 // "every row but 63", "37 of 64 rows". Empty where every index is hit.
 std::string DescribeAxis(const AxisErrors& axis);
 
-// "rows", "batches".
+// An axis may have a number for its name, "axis 1". Then its places are indices of it: "index 63 of
+// axis 1", "the last 8 indices of axis 1".
+
+// "row", and "index" of a numbered axis.
+std::string_view Singular(std::string_view name);
+// "rows", "batches", and "indices".
 std::string Plural(std::string_view name);
+// "", and " of axis 1".
+std::string OfAxis(std::string_view name);
 
 // "6.2 %".
 std::string Percent(double share);

@@ -220,6 +220,18 @@ std::optional<Reading> BelowTheBound(const Symptoms& s) {
   return std::nullopt;
 }
 
+std::optional<Reading> DoubtfulErrors(const Symptoms& s) {
+  const Finding* suspect = FindingOf(s, Reason::kSuspect);
+  if (!s.received || suspect == nullptr || !s.outcome.precision ||
+      s.outcome.verdict != Verdict::kInconclusive || s.outcome.compare->mismatches > 0) {
+    return std::nullopt;
+  }
+  return Reading{"",
+                 "look at the constants (eps, a scale, a divisor) and at the format of every "
+                 "intermediate value; a run of the kernel itself, on random data that Assay makes, "
+                 "decides"};
+}
+
 std::optional<Reading> TooWide(const Symptoms& s) {
   if (FindingOf(s, Reason::kSuspect) == nullptr || !s.plan.vacuous) return std::nullopt;
   return Reading{
@@ -303,7 +315,7 @@ constexpr Entry kBehindSuspects[] = {
     {"non-finite", &NonFinite},          {"probes-only", &ProbesOnly},
     {"below-the-bound", &BelowTheBound}, {"slow", &Slow},
     {"suspicious", &Suspicious},         {"too-wide", &TooWide},
-    {"nothing-proven", &NothingProven},  {"unread", &Unread},
+    {"doubtful-errors", &DoubtfulErrors}, {"nothing-proven", &NothingProven},  {"unread", &Unread},
 };
 
 template <std::size_t N>

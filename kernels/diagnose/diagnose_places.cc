@@ -1,12 +1,14 @@
 // Where the errors lie: tails, tiles, blocks, elements that belong elsewhere.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"
 #include "kernels/diagnose/anatomy_words.h"
 #include "kernels/diagnose/diagnose_rules.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels::internal {
@@ -34,10 +36,17 @@ std::string Away(const Anatomy& a) {
     if (step == 0) continue;
     const std::int64_t n = std::abs(step);
     const std::string_view name = a.axes[d].name;
-    parts.push_back(Cat(n, " ", n == 1 ? std::string(name) : Plural(name),
-                        step > 0 ? " further on" : " before"));
+    const std::string of = OfAxis(name);
+    parts.push_back(Cat(n, " ", n == 1 ? std::string(Singular(name)) : Plural(name),
+                        step > 0 ? " further on" : " before", of.empty() ? "" : " along ",
+                        of.empty() ? "" : name));
   }
   return Join(parts, " and ");
+}
+
+// Behind the words of an axis: " of 61", and ", of 61" if the axis has a number.
+std::string OfExtent(const AxisErrors& axis) {
+  return Cat(OfAxis(axis.name).empty() ? "" : ",", " of ", axis.extent);
 }
 
 // After the first launch, outputs hold large numbers before a launch. An element that still holds
@@ -60,6 +69,25 @@ std::optional<Reading> UnwrittenLater(const Symptoms& s) {
       "sets"};
 }
 
+// One element that is only just beyond its bound says nothing of itself: arithmetic that is a
+// little less precise everywhere has one by chance.
+std::optional<Reading> JustBeyond(const Symptoms& s, const ElementSample& e) {
+  constexpr double kJust = 2;
+  const double error = std::abs(e.actual - e.expected);
+  if (!(e.bound > 0) || !(error <= kJust * e.bound)) return std::nullopt;
+  const OpTraits traits = OpOf(s.c).traits();
+  const bool declares = traits.intermediates && s.c.intermediate_dtype == DType::kUnspecified &&
+                        Info(s.c.dtype).storage_bits == 16;
+  return Reading{absl::StrFormat("one element alone is beyond its bound, and only just (%.2f "
+                                 "times): arithmetic that is a little less precise everywhere "
+                                 "does that",
+                                 error / e.bound),
+                 Cat("keep sums and intermediate values in FP32",
+                     declares ? Cat("; or, if they are meant to be in ", Name(s.c.dtype),
+                                    ", declare it: --intermediate-dtype ", Name(s.c.dtype))
+                              : "")};
+}
+
 }  // namespace
 
 std::optional<Reading> Unwritten(const Symptoms& s) {
@@ -74,7 +102,7 @@ std::optional<Reading> Unwritten(const Symptoms& s) {
       const bool last =
           axis->kind == Kind::kSingle && axis->extent > 1 && axis->first == axis->extent - 1;
       if (!axis->at_the_end() && !last) continue;
-      return Reading{Cat("the tail is never written: ", DescribeAxis(*axis), " of ", axis->extent),
+      return Reading{Cat("the tail is never written: ", DescribeAxis(*axis), OfExtent(*axis)),
                      "look at the remainder of the loop over it: what is left when the extent is "
                      "no multiple of the tile or the vector"};
     }
@@ -112,16 +140,17 @@ std::optional<Reading> TileEdges(const Symptoms& s) {
   const bool first = axis->first == 0;
   const bool last = axis->first + axis->run == axis->period;
   const std::string many =
-      axis->run == 1 ? std::string(axis->name) : Cat(axis->run, " ", Plural(axis->name));
+      axis->run == 1 ? std::string(Singular(axis->name)) : Cat(axis->run, " ", Plural(axis->name));
   const std::string_view own = OperatorsOwn(s).TileEdges(s.c, axis->name);
   if (IsPowerOfTwo(axis->period) && axis->period >= 4 && (first || last)) {
     return Reading{Cat("the ", first ? "first " : "last ", many, " of each tile of ", axis->period,
-                       " ", Plural(axis->name), axis->run == 1 ? " is wrong" : " are wrong"),
+                       " ", Plural(axis->name), OfAxis(axis->name), axis->run == 1 ? " is wrong" : " are wrong"),
                    own.empty() ? "look at the comparisons at tile edges: < for <=, and what is "
                                  "loaded for the neighbouring tile"
                                : std::string(own)};
   }
   return Reading{Cat("the errors repeat every ", axis->period, " ", Plural(axis->name),
+                     OfAxis(axis->name),
                      ": something that is done once a tile, a warp or a vector"),
                  Cat("look for what has a width of ", axis->period)};
 }
@@ -133,7 +162,7 @@ std::optional<Reading> Tail(const Symptoms& s) {
         axis->kind == Kind::kSingle && axis->extent > 2 && axis->first == axis->extent - 1;
     const bool range = axis->at_the_end() && 2 * axis->hit <= axis->extent;
     if (!single && !range) continue;
-    return Reading{Cat("only ", DescribeAxis(*axis), " of ", axis->extent,
+    return Reading{Cat("only ", DescribeAxis(*axis), OfExtent(*axis),
                        axis->hit == 1 ? " is wrong: the tail" : " are wrong: the tail"),
                    "look at the remainder of the loop over it: what is left when the extent is no "
                    "multiple of the tile or the vector"};
@@ -154,6 +183,7 @@ std::optional<Reading> OneBlock(const Symptoms& s) {
 std::optional<Reading> SingleElement(const Symptoms& s) {
   if (s.anatomy == nullptr || s.anatomy->wrong != 1) return std::nullopt;
   const ElementSample& e = s.outcome.compare->worst;
+  if (std::optional<Reading> just = JustBeyond(s, e)) return just;
   const std::uint64_t flipped = e.actual_bits ^ e.expected_bits;
   if (std::has_single_bit(flipped)) {
     return Reading{absl::StrFormat("one element, and one bit of it (bit %d) is not as expected: a "
@@ -181,7 +211,7 @@ std::optional<Reading> WholeHeads(const Symptoms& s) {
     const auto inner = s.anatomy->axes.end() - 2;
     if (inner->selective() || (inner + 1)->selective()) return std::nullopt;
     return Reading{Cat("whole matrices are wrong: ", DescribeAxis(axis)),
-                   Cat("look at the stride from one ", axis.name,
+                   Cat("look at the stride from one ", Singular(axis.name), OfAxis(axis.name),
                        " to the next, and at the grid's "
                        "limit in that dimension")};
   }

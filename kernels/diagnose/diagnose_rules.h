@@ -28,7 +28,7 @@ Signs SignsOf(const Symptoms& s);
 
 // Memory and launches (diagnose.cc).
 Rule WritesOutside, ChangesInput, Nondeterministic, TolerancesTooTight, ProbesOnly, Slow,
-    Suspicious, TooWide, NothingProven, Unread;
+    Suspicious, DoubtfulErrors, TooWide, NothingProven, Unread;
 // NaN and infinities (diagnose_classes.cc).
 Rule MayOverflow, OfOperator, ReadsOutside, NonFinite, NanIsLost;
 // Where errors lie (diagnose_places.cc).

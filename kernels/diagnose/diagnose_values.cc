@@ -7,6 +7,7 @@
 #include "kernels/diagnose/diagnose_rules.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels::internal {
@@ -178,7 +179,7 @@ std::optional<Reading> MissingBias(const Symptoms& s) {
 std::optional<Reading> RowFactor(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->row_factors.has_value()) return std::nullopt;
   const std::string range = RangeText(*s.anatomy->row_factors);
-  Reading reading = OperatorsOwn(s).RowFactor();
+  Reading reading = OperatorsOwn(s).RowFactor(s.c);
   reading.reads_as = Cat("each row is its own factor off (", range, ")", reading.reads_as);
   return reading;
 }
@@ -212,12 +213,15 @@ std::optional<Reading> NarrowBf16(const Symptoms& s) {
   if (!(a.coherence < kIncoherent)) return std::nullopt;
   const double relative = a.rms_error / a.rms_expected;
   if (!(relative >= 0.5 * u && relative <= 32 * u)) return std::nullopt;
+  const bool declares =
+      OpOf(s.c).traits().intermediates && s.c.intermediate_dtype == DType::kUnspecified;
   return Reading{
       absl::StrFormat("errors of %.1f bf16 roundings everywhere: the bound already allows the one "
                       "that bf16 must make (8 times fp16's), so intermediates or sums are held in "
                       "bf16, too",
                       relative / u),
-      "keep accumulators and intermediates in FP32, and round to bf16 once, at the end"};
+      Cat("keep accumulators and intermediates in FP32, and round to bf16 once, at the end",
+          declares ? "; or, if it is meant so, declare it: --intermediate-dtype bf16" : "")};
 }
 
 std::optional<Reading> Truncation(const Symptoms& s) {

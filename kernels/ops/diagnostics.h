@@ -88,7 +88,7 @@ class Diagnostics {
   virtual std::vector<std::pair<std::string, double>> Factors(const Case&) const { return {}; }
   // What a factor of its own for each row tells: the part of the sentence behind
   // "each row is its own factor off (0.9 to 1.1)".
-  virtual Reading RowFactor() const {
+  virtual Reading RowFactor(const Case&) const {
     return {": a scale of rows is wrong", "look at what is loaded once a row"};
   }
   // Whether small elements that come out as 0 are exponentials that underflow.

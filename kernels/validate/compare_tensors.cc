@@ -458,14 +458,16 @@ class Comparing final : public TensorComparison {
   absl::Status ExplainResult(bool computed, const HostInputs& host) {
     const CompareRequest request = Request(output_, gating_);
     if (computed) {
-      // An operation's errors are told by its own axes.
-      std::swap(outcome_.plan->output.dims, op_dims_);
+      // A scalar has no axis of its own.
+      if (c_.actual.shape.empty()) outcome_.plan->output.dims = op_dims_;
       absl::StatusOr<Examination> examination =
           Examine(case_, *op_, device_, inputs_, host, request, outcome_);
       if (examination.ok()) AddDiagnosis(case_, *examination, /*received=*/true, outcome_);
+      // Slices are asked for by the operation's axes.
+      outcome_.plan->output.dims = op_dims_;
       absl::StatusOr<std::vector<Slice>> slices =
           ReadSlices(case_, plan(), device_, inputs_, request, {});
-      std::swap(outcome_.plan->output.dims, op_dims_);
+      outcome_.plan->output.dims = c_.actual.shape;
       if (!examination.ok()) return examination.status();
       if (!slices.ok()) return slices.status();
       outcome_.slices = *std::move(slices);

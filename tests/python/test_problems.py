@@ -32,6 +32,16 @@ def test_wrong_values_are_refused_by_name(keywords, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("text, said", [
+    ("a race (--repeat 250)", "a race (repeats=250)"),
+    ("declare it: --intermediate-dtype bf16", 'declare it: intermediate_dtype="bf16"'),
+    ("declare it with --intermediate-dtype", "declare it with intermediate_dtype"),
+    ("say --masked-rows nan where", 'say masked_rows="nan" where'),
+    ("compute-sanitizer --tool racecheck", "compute-sanitizer --tool racecheck")])
+def test_options_of_the_command_line_become_keywords(text, said):
+    assert problems.in_python(text) == said
+
+
 @pytest.mark.parametrize("what, seconds", [("10s", 10), ("1h30m", 5400), ("500ms", 0.5), (3, 3), (0.25, 0.25)])
 def test_durations(what, seconds):
     assert problems.seconds("deadline", what) == seconds

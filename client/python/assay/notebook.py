@@ -45,7 +45,7 @@ def _row(result: Any) -> str:
     cells = [_verdict(result.verdict), _text(result.name), _number(stats and stats.rho), bits,
              _number(stats and stats.max_abs_error, ".2g"), _seconds(bench and bench.median_seconds)]
     notes = [f.message for f in result.findings]
-    notes += [f"reads as {result.reads_as}"] * bool(result.reads_as) + [f"next: {result.next_step}"] * bool(result.next_step)
+    notes += [f"reads as {result.reads_as}"] * bool(result.reads_as) + [f"next: {problems.in_python(result.next_step)}"] * bool(result.next_step)
     row = "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"
     if notes:
         row += (f'<tr><td></td><td colspan="5" style="text-align:left;color:{_QUIET}">'

@@ -316,5 +316,25 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def in_python(text: str) -> str:
+    """Text that names options of the command line, with the keywords of Python in their place.
+
+    "--repeat 250" becomes "repeats=250", and "--criterion bound" becomes 'criterion="bound"'. Options
+    that no field of a case has remain as they are.
+    """
+    known = set(case_fields()).union(*map(problem_fields, names()))
+
+    def keyword(found: re.Match[str]) -> str:
+        name, value = found["name"].replace("-", "_"), found["value"]
+        name = name if name in known else name + "s"
+        if name not in known:
+            return found[0]
+        if value is None:
+            return name
+        return f"{name}={value}" if re.fullmatch(r"[0-9.]+", value) else f'{name}="{value}"'
+
+    return re.sub(r"--(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>[a-z0-9][a-z0-9_.:]*))?", keyword, text)
+
+
 def shape_text(shape: Sequence[int]) -> str:
     return "[" + ",".join(map(str, shape)) + "]"

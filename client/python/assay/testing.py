@@ -153,7 +153,7 @@ def _found(result: CaseResult) -> list[str]:
     if result.precision is not None and result.precision.looks_like:
         lines.append(_line("looks like", result.precision.looks_like))
     if result.next_step:
-        lines.append(_line("next", result.next_step))
+        lines.append(_line("next", problems.in_python(result.next_step)))
     return lines
 
 

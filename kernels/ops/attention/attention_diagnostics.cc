@@ -7,6 +7,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/diagnostics.h"
+#include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
 namespace {
@@ -54,7 +55,7 @@ class OfAttention final : public Diagnostics {
     return {{"scale_v", p.scale_v}, {"√dim", std::sqrt(static_cast<double>(p.dim))}};
   }
 
-  Reading RowFactor() const override {
+  Reading RowFactor(const Case&) const override {
     return {": the sum of the exponentials (l) is wrong, their weights are right",
             "keep l in FP32, and rescale it whenever the running maximum grows"};
   }
@@ -64,6 +65,16 @@ class OfAttention final : public Diagnostics {
   std::optional<Reading> FailedProbe(std::string_view name,
                                      const ElementSample* first) const override {
     if (name == "key-groups") return ScoresOverflow(name, first);
+    const bool far = name == "far-above-0" || name == "far-below-0";
+    // A maximum that begins too high, or is not subtracted, leaves NaN, Inf or 0.
+    if (far && first != nullptr && std::isfinite(first->actual) && first->actual != 0.0) {
+      return Reading{Cat("of scores far from 0 the wrong key has the weight (", name,
+                         "): they are rounded to few digits, so that their order is lost, or they "
+                         "are limited, or a hidden key keeps a weight"),
+                     "take the scores as they are, in FP32, and give hidden keys the score -Inf; "
+                     "if scores are meant to have fewer digits, declare their format with "
+                     "--intermediate-dtype"};
+    }
     if (name == "far-above-0") {
       return Reading{
           "scores far above 0 come out wrong (far-above-0): they are limited, or the row's maximum "

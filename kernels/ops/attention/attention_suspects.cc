@@ -117,6 +117,10 @@ class AttentionSuspectList {
     }
   }
 
+  void AddRoundedSoftmax() {
+    for (Suspect& rounded : RoundedSoftmaxSuspects(scene_)) list_.push_back(std::move(rounded));
+  }
+
   void AddOnlineSoftmax() {
     for (Suspect& online : OnlineSoftmaxSuspects(scene_)) list_.push_back(std::move(online));
   }
@@ -199,6 +203,7 @@ std::vector<Suspect> AttentionSuspects(const Scene& scene) {
   suspects.AddMasks();
   suspects.AddHeads();
   suspects.AddScales();
+  suspects.AddRoundedSoftmax();
   suspects.AddOnlineSoftmax();
   suspects.AddTails();
   return suspects.Take();

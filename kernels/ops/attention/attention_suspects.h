@@ -10,6 +10,8 @@ namespace assay::inline kernels {
 
 // Faults of attention: masks, heads, scales, tiles of keys.
 std::vector<Suspect> AttentionSuspects(const Scene& scene);
+// Scores or weights that are rounded to the input's format, part of AttentionSuspects.
+std::vector<Suspect> RoundedSoftmaxSuspects(const Scene& scene);
 // Faults of its online softmax, part of AttentionSuspects.
 std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene);
 

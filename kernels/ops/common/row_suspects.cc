@@ -49,15 +49,14 @@ std::optional<Proof> Explains(std::span<const WrongElement> elements, std::span<
                false};
 }
 
-// The input row of an element.
-std::vector<double> RowOf(const Scene& scene, std::int64_t index) {
+}  // namespace
+
+std::vector<double> InputRow(const Scene& scene, std::int64_t index) {
   const std::int64_t cols = scene.plan.output.extents.cols;
   std::vector<double> x(static_cast<std::size_t>(cols));
   scene.inputs.Read(0, index / cols * cols, cols, x.data());
   return x;
 }
-
-}  // namespace
 
 Suspect Simulated(const Scene& scene, Simulate simulate, std::string reads_as,
                   std::string next_step) {
@@ -67,7 +66,7 @@ Suspect Simulated(const Scene& scene, Simulate simulate, std::string reads_as,
     if (!TellApart(elements, scene.plan.output.dtype)) return std::nullopt;
     std::vector<double> value;
     for (const WrongElement& e : elements) {
-      const std::vector<double> row = RowOf(scene, e.index);
+      const std::vector<double> row = InputRow(scene, e.index);
       value.push_back(Quantise(simulate(row, static_cast<std::size_t>(e.index % cols)),
                                scene.plan.output.dtype));
     }

@@ -126,8 +126,9 @@ absl::Status CheckedReference::Agrees(const std::vector<double>& value,
   }
   std::size_t at = 0;
   while (std::bit_cast<std::uint64_t>(value[at]) == std::bit_cast<std::uint64_t>(value_[at])) ++at;
+  const auto [first, second] = ToldApart(value[at], value_[at]);
   return Wrong(KernelError::kVaries,
-               Cat("gives element ", at, " as ", value[at], ", and as ", value_[at],
+               Cat("gives element ", at, " as ", first, ", and as ", second,
                    " when it runs again on the same inputs: sum in a fixed order"));
 }
 

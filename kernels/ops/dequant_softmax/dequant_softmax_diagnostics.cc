@@ -24,7 +24,7 @@ class OfDequantSoftmax final : public Diagnostics {
     return ExpOverflows(signs.c, LargestLogit(signs), "logit is about");
   }
 
-  Reading RowFactor() const override { return SoftmaxRowFactor(); }
+  Reading RowFactor(const Case&) const override { return SoftmaxRowFactor(); }
   bool Exponentials() const override { return true; }
 
   std::optional<Reading> FailedProbe(std::string_view name,

@@ -1,6 +1,9 @@
 // What layer_norm knows of wrong results of its kernels.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -30,6 +33,16 @@ Moments TwoPass(const std::vector<double>& row, bool rms) {
     for (const double v : row) m.mean += v / n;
   }
   for (const double v : row) m.variance += (v - m.mean) * (v - m.mean) / n;
+  return m;
+}
+
+// The sums end `left_out` columns early and are divided by all.
+Moments Short(const std::vector<double>& row, bool rms, std::int64_t left_out) {
+  const auto n = static_cast<double>(row.size());
+  const auto end = row.end() - left_out;
+  Moments m;
+  if (!rms) m.mean = std::accumulate(row.begin(), end, 0.0) / n;
+  for (auto x = row.begin(); x != end; ++x) m.variance += (*x - m.mean) * (*x - m.mean) / n;
   return m;
 }
 
@@ -67,6 +80,67 @@ Simulate Normalised(const Scene& scene, std::function<Moments(const std::vector<
     }
     return y;
   };
+}
+
+// The last columns are left out of a row's sums: those behind the last whole tile, or the last
+// tile.
+void AddTails(const Scene& scene, std::vector<Suspect>& suspects) {
+  const auto& p = std::get<LayerNormProblem>(scene.c.problem);
+  std::set<std::int64_t> tails;
+  for (const std::int64_t tile : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+    const std::int64_t tail = p.cols % tile == 0 ? tile : p.cols % tile;
+    if (tail < p.cols) tails.insert(tail);
+  }
+  for (const std::int64_t tail : tails) {
+    const auto moments = [&p, tail](const std::vector<double>& row) {
+      return Short(row, p.rms, tail);
+    };
+    suspects.push_back(
+        Simulated(scene, Normalised(scene, moments, p.eps),
+                  Cat("the last ", tail == 1 ? "column is" : Cat(tail, " columns are"),
+                      " left out of ", p.rms ? "the sum of squares" : "the row's sums"),
+                  "have every loop over a row end behind its last column: look at its remainder"));
+  }
+}
+
+// The eps with which the elements come out as they did: the median of what each says. 0: none.
+double EpsBehind(const Scene& scene, std::span<const WrongElement> elements) {
+  const auto& p = std::get<LayerNormProblem>(scene.c.problem);
+  const auto moments = [&p](const std::vector<double>& row) { return TwoPass(row, p.rms); };
+  const Simulate normalised = Normalised(scene, moments, p.eps);
+  std::vector<double> found;
+  for (const WrongElement& e : elements) {
+    const std::vector<double> row = InputRow(scene, e.index);
+    const std::int64_t column = e.index % p.cols;
+    double bias = 0;
+    if (p.affine && !p.rms) scene.inputs.Read(2, column, 1, &bias);
+    const double ratio =
+        (normalised(row, static_cast<std::size_t>(column)) - bias) / (e.actual - bias);
+    const double variance = TwoPass(row, p.rms).variance;
+    const double eps = (variance + p.eps) * ratio * ratio - variance;
+    if (std::isfinite(eps)) found.push_back(eps);
+  }
+  if (found.empty()) return 0;
+  const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
+  std::nth_element(found.begin(), middle, found.end());
+  return *middle;
+}
+
+// Another eps than the case's, of two digits at most, with which all elements come out alike.
+Suspect OtherEps(const Scene& scene) {
+  auto test = [&scene](std::span<const WrongElement> elements) -> std::optional<Proof> {
+    const auto& p = std::get<LayerNormProblem>(scene.c.problem);
+    const double eps = std::strtod(Digits(EpsBehind(scene, elements), 2).c_str(), nullptr);
+    if (!(eps > 0) || eps == p.eps) return std::nullopt;
+    const auto moments = [&p](const std::vector<double>& row) { return TwoPass(row, p.rms); };
+    std::optional<Proof> proof =
+        Simulated(scene, Normalised(scene, moments, eps), "", "").test(elements);
+    if (proof.has_value()) {
+      proof->reads_as = Cat("eps is ", Shortest(eps), ", and the case says ", Shortest(p.eps));
+    }
+    return proof;
+  };
+  return {"", "give the kernel the case's eps, or the case the kernel's", std::move(test)};
 }
 
 // What is usually wrong with the moments of a row.
@@ -108,11 +182,15 @@ std::vector<Suspect> LayerNormSuspects(const Scene& scene) {
         "large, and their difference loses its digits",
         "sum (x - mean)² in a second pass, or by Welford's update");
   }
+  AddTails(scene, suspects);
+  suspects.push_back(OtherEps(scene));
   return suspects;
 }
 
 std::optional<Reading> VarianceCancels(const Signs& s) {
-  if (!s.made_by_kernel) return std::nullopt;
+  // A mean of squares cannot come out below 0.
+  const bool rms = std::get<LayerNormProblem>(s.c.problem).rms;
+  if (!s.made_by_kernel || rms) return std::nullopt;
   const OperandStats& x = s.inputs.front();
   if (!x.mean || !x.rms) return std::nullopt;
   const double squared_mean = *x.mean * *x.mean;
@@ -147,7 +225,12 @@ class OfLayerNorm final : public Diagnostics {
     return VarianceCancels(signs);
   }
 
-  Reading RowFactor() const override {
+  Reading RowFactor(const Case& c) const override {
+    if (std::get<LayerNormProblem>(c.problem).rms) {
+      return {": its mean of squares, or eps, is wrong",
+              "sum x² over all columns in FP32, divide by their number, and add eps before the "
+              "reciprocal square root"};
+    }
     return {": its variance is wrong",
             "sum (x - mean)² in FP32, in a second pass or by Welford's update"};
   }

@@ -75,7 +75,8 @@ void HoldWholeElements(std::int64_t rows, ResidualModel& model) {
   model.direction = true;
   model.direction_floor =
       std::max(kMostDeviations, kRare / kTail / std::sqrt(static_cast<double>(rows)));
-  model.direction_name = "the factor of the normalised values, in deviations of rounding,";
+  model.direction_name =
+      "the scale of the rows, 1/√(variance + eps), counted in its usual rounding errors,";
 }
 
 class LayerNorm final : public Op {

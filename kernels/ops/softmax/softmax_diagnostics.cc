@@ -70,7 +70,7 @@ class OfSoftmax final : public Diagnostics {
     return signs.inputs.front().largest() < ExpLimit();
   }
 
-  Reading RowFactor() const override { return SoftmaxRowFactor(); }
+  Reading RowFactor(const Case&) const override { return SoftmaxRowFactor(); }
   bool Exponentials() const override { return true; }
 
   std::optional<Reading> FailedProbe(std::string_view name,

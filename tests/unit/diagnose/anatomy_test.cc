@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/diagnose/anatomy_words.h"
 #include "tests/unit/judge/distorted.h"
 
 namespace assay {
@@ -89,6 +90,37 @@ TEST(Anatomy, NamesHeadsAndBatches) {
                                                y[i] += 1;
                                            });
   EXPECT_EQ(outcome.pattern_of_errors, "all in the last 4 heads");
+}
+
+// Axes of an operator of one's own have numbers.
+TEST(Anatomy, SaysIndicesOfNumberedAxes) {
+  AxisErrors axis;
+  axis.name = "axis 1";
+  axis.extent = 100;
+  axis.hit = 1;
+  axis.first = axis.last = 7;
+  axis.kind = AxisErrors::Kind::kSingle;
+  EXPECT_EQ(DescribeAxis(axis), "index 7 of axis 1");
+  axis.first = axis.last = 99;
+  EXPECT_EQ(DescribeAxis(axis), "the last index (99) of axis 1");
+  axis.kind = AxisErrors::Kind::kRange;
+  axis.first = 90;
+  EXPECT_EQ(DescribeAxis(axis), "the last 10 indices of axis 1");
+  axis.kind = AxisErrors::Kind::kAllBut;
+  axis.missing = {13, 38};
+  EXPECT_EQ(DescribeAxis(axis), "every index of axis 1 but 13, 38");
+  Anatomy a;
+  a.count = a.seen = 5000;
+  a.wrong = 48;
+  a.fill = 1;
+  AxisErrors last = axis;
+  last.kind = AxisErrors::Kind::kSingle;
+  last.first = last.last = 99;
+  axis.name = "axis 0";
+  axis.extent = 50;
+  a.axes = {axis, last};
+  EXPECT_EQ(DescribeErrors(a),
+            "all at the last index (99) of axis 1, and at every index of axis 0 but 13, 38");
 }
 
 TEST(Anatomy, APassHasNone) {

@@ -233,6 +233,18 @@ TEST(Diagnose, TellsAFlippedBit) {
               HasSubstr("one bit of it (bit 21)"));
 }
 
+// Nothing speaks for a race, and a bit of 8 is soon another.
+TEST(Diagnose, AnElementThatIsOnlyJustBeyondItsBoundIsNoStrayWrite) {
+  const CaseOutcome outcome =
+      RunDistorted(AttentionCase(DType::kBF16, 2, 32, 16, false), [](auto& y, const Plan&) {
+        const auto most = std::max_element(y.begin(), y.end());
+        *most += 0.75 * 0x1p-6 * *most;
+      });
+  ASSERT_EQ(outcome.compare->mismatches, 1);
+  EXPECT_THAT(outcome.reads_as, HasSubstr("and only just"));
+  EXPECT_THAT(outcome.next_step, HasSubstr("--intermediate-dtype bf16"));
+}
+
 TEST(Diagnose, FindsValuesThatBelongElsewhere) {
   // Each matrix of the batch holds the one before it: a stale buffer.
   Case c = GemmCase(DType::kF32, 16, 16, 32);

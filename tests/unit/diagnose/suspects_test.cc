@@ -225,6 +225,97 @@ TEST(AttentionSuspects, NameScalesAndHeads) {
               HasSubstr("head h mod kv_heads"));
 }
 
+// An attention of 16-bit operators that each store their result. `scores` and `weights` round.
+testing::Distort Stored(Rows p, DType scores, DType weights) {
+  return [=](std::vector<double>& y, const Plan& plan) {
+    const std::vector<double> q = ReadAll(plan, 0), k = ReadAll(plan, 1), v = ReadAll(plan, 2);
+    const auto seq = static_cast<std::size_t>(p.seq), keys = static_cast<std::size_t>(p.keys);
+    const auto dim = static_cast<std::size_t>(p.dim);
+    for (std::size_t row = 0; row < y.size() / dim; ++row) {
+      const std::size_t head = row / seq;
+      std::vector<double> e(keys);
+      for (std::size_t j = 0; j < keys; ++j) {
+        double s = 0;
+        for (std::size_t d = 0; d < dim; ++d)
+          s += q[row * dim + d] * k[(head * keys + j) * dim + d];
+        e[j] = Quantise(Quantise(s, scores) / std::sqrt(static_cast<double>(dim)), scores);
+      }
+      const double max = *std::max_element(e.begin(), e.end());
+      double l = 0;
+      for (double& w : e) l += w = std::exp(w - max);
+      for (std::size_t d = 0; d < dim; ++d) {
+        double o = 0;
+        for (std::size_t j = 0; j < keys; ++j) {
+          o += Quantise(e[j] / l, weights) * v[(head * keys + j) * dim + d];
+        }
+        y[row * dim + d] = o;
+      }
+    }
+  };
+}
+
+TEST(AttentionSuspects, NameScoresThatAreRounded) {
+  const Case c = AttentionCase(DType::kBF16, 3, 131, 37, false);
+  const CaseOutcome outcome = RunDistorted(c, Stored({131, 131, 37}, DType::kBF16, DType::kBF16));
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reads_as, HasSubstr("the scores and the weights of the softmax are rounded"));
+  EXPECT_THAT(outcome.next_step, HasSubstr("--intermediate-dtype bf16"));
+  const CaseOutcome scores = RunDistorted(c, Stored({131, 131, 37}, DType::kBF16, DType::kF64));
+  EXPECT_THAT(scores.reads_as, HasSubstr("the scores are rounded to bf16"));
+  Case declared = c;
+  declared.intermediate_dtype = DType::kBF16;
+  EXPECT_EQ(RunDistorted(declared, Stored({131, 131, 37}, DType::kBF16, DType::kBF16)).verdict,
+            Verdict::kPassed);
+}
+
+// Errors of such a size that are of another making have no name, and no tile of keys either.
+TEST(AttentionSuspects, NameNoRoundingAndNoTileBySizeAlone) {
+  for (const double seed : {1.0, 7.0, 13.0, 29.0}) {
+    const std::string reading =
+        Reading(AttentionCase(DType::kBF16, 3, 131, 37, false),
+                [seed](std::vector<double>& y, const Plan&) {
+                  for (std::size_t i = 0; i < y.size(); i += 97) {
+                    y[i] *= 1 + 0.02 * std::sin(seed * static_cast<double>(i * i + 1));
+                  }
+                });
+    EXPECT_THAT(reading, ::testing::Not(HasSubstr("rounded to bf16"))) << seed;
+    EXPECT_THAT(reading, ::testing::Not(HasSubstr("left out"))) << seed;
+    EXPECT_THAT(reading, ::testing::Not(HasSubstr("counted twice"))) << seed;
+  }
+}
+
+// A norm of rows by the first `summed` columns.
+testing::Distort RootMeanSquare(std::size_t cols, std::size_t summed, double eps) {
+  return [=](std::vector<double>& y, const Plan& plan) {
+    const std::vector<double> x = ReadAll(plan, 0);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      double sum = 0;
+      for (std::size_t j = 0; j < summed; ++j) {
+        sum += x[i / cols * cols + j] * x[i / cols * cols + j];
+      }
+      y[i] = x[i] / std::sqrt(sum / static_cast<double>(cols) + eps);
+    }
+  };
+}
+
+// A mean of squares has no mean that could be subtracted.
+TEST(LayerNormSuspects, NameWhatARootMeanSquareLacks) {
+  Case c;
+  c.problem = LayerNormProblem{.rows = 16, .cols = 177, .rms = true};
+  c.dtype = DType::kF32;
+  EXPECT_THAT(Reading(c, RootMeanSquare(177, 160, 1e-5)),
+              HasSubstr("the last 17 columns are left out of the sum of squares"));
+  EXPECT_THAT(Reading(c, RootMeanSquare(177, 176, 1e-5)),
+              HasSubstr("the last column is left out of the sum of squares"));
+  EXPECT_THAT(Reading(c, RootMeanSquare(177, 177, 1e-2)),
+              HasSubstr("eps is 0.01, and the case says 1e-05"));
+  // Nobody knows which columns these are.
+  const CaseOutcome other = RunDistorted(c, RootMeanSquare(177, 101, 1e-5));
+  EXPECT_THAT(other.reads_as, HasSubstr(": its mean of squares, or eps, is wrong"));
+  EXPECT_THAT(other.next_step, ::testing::Not(HasSubstr("Welford")));
+  EXPECT_THAT(other.next_step, ::testing::Not(HasSubstr("mean)")));
+}
+
 TEST(LayerNormSuspects, NameWhatTheMomentsLack) {
   LayerNormProblem p;
   p.rows = 32;

@@ -305,6 +305,33 @@ TEST_F(CompareProduct, CoordinatesAreTheFilesOwn) {
   EXPECT_THAT(outcome.plan->output.dims, ElementsAre(1, 2, 2));
 }
 
+// The tensor is [3,4,8], and a softmax of it has 12 rows.
+TEST_F(CompareTensors, TheErrorsOfAnOperationLieAtTheTensorsOwnCoordinates) {
+  std::vector<double> x, y;
+  for (int i = 0; i < 96; ++i) x.push_back(0.125 * (i * 7 % 16));
+  for (int row = 0; row < 12; ++row) {
+    double sum = 0;
+    for (int j = 0; j < 8; ++j) sum += std::exp(x[static_cast<std::size_t>(8 * row + j)]);
+    for (int j = 0; j < 8; ++j) {
+      y.push_back(std::exp(x[static_cast<std::size_t>(8 * row + j)]) / sum);
+    }
+  }
+  c_ = Comparison();
+  c_.has_operation = true;
+  c_.rule.problem = SoftmaxProblem{.rows = 12, .cols = 8};
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {3, 4, 8}};
+  c_.inputs = {{DType::kF32, {3, 4, 8}}};
+  std::vector<double> one = y;
+  one[(2 * 4 + 1) * 8 + 7] *= 1.01;
+  bytes_ = {Packed(DType::kF32, one), "", Packed(DType::kF32, x)};
+  EXPECT_EQ(Done().pattern_of_errors, "a single element, [2,1,7]");
+  std::vector<double> moved = y;
+  for (std::size_t i = 32; i < 96; ++i) moved[i] = y[i - 32];
+  bytes_[0] = Packed(DType::kF32, moved);
+  EXPECT_THAT(Done().pattern_of_errors, HasSubstr("the last 2 indices of axis 0"));
+}
+
 TEST_F(CompareProduct, AWrongExpectedIsSaid) {
   c_.expected = c_.actual;
   bytes_[1] = bytes_[0];
