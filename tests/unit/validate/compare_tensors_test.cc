@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -308,7 +309,7 @@ TEST_F(CompareProduct, CoordinatesAreTheFilesOwn) {
 // The tensor is [3,4,8], and a softmax of it has 12 rows.
 TEST_F(CompareTensors, TheErrorsOfAnOperationLieAtTheTensorsOwnCoordinates) {
   std::vector<double> x, y;
-  for (int i = 0; i < 96; ++i) x.push_back(0.125 * (i * 7 % 16));
+  for (int i = 0; i < 96; ++i) x.push_back(0.125 * (i * i * 7 % 31));
   for (int row = 0; row < 12; ++row) {
     double sum = 0;
     for (int j = 0; j < 8; ++j) sum += std::exp(x[static_cast<std::size_t>(8 * row + j)]);
@@ -330,6 +331,43 @@ TEST_F(CompareTensors, TheErrorsOfAnOperationLieAtTheTensorsOwnCoordinates) {
   for (std::size_t i = 32; i < 96; ++i) moved[i] = y[i - 32];
   bytes_[0] = Packed(DType::kF32, moved);
   EXPECT_THAT(Done().pattern_of_errors, HasSubstr("the last 2 indices of axis 0"));
+}
+
+// All elements are within their bounds, and the rows' scales are not the case's.
+TEST_F(CompareTensors, WhatIsOnlyDoubtedOfANormHasANextStep) {
+  constexpr std::size_t kRows = 64, kCols = 777;
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  const auto drawn = [&](std::size_t count, double scale, double offset) {
+    std::vector<double> values(count);
+    for (double& v : values) v = static_cast<float>(offset + scale * normal(random));
+    return values;
+  };
+  const std::vector<double> x = drawn(kRows * kCols, 3, 100), weight = drawn(kCols, 1, 0),
+                            bias = drawn(kCols, 1, 0);
+  std::vector<double> y;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const double* const of = x.data() + row * kCols;
+    double mean = 0, variance = 0;
+    for (std::size_t j = 0; j < kCols; ++j) mean += of[j] / kCols;
+    for (std::size_t j = 0; j < kCols; ++j) variance += (of[j] - mean) * (of[j] - mean) / kCols;
+    for (std::size_t j = 0; j < kCols; ++j) {
+      y.push_back((of[j] - mean) / std::sqrt(variance + 1e-3) * weight[j] + bias[j]);
+    }
+  }
+  c_ = Comparison();
+  c_.has_operation = true;
+  c_.rule.problem = LayerNormProblem{.rows = kRows, .cols = kCols, .affine = true};
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {kRows, kCols}};
+  c_.inputs = {{DType::kF32, {kRows, kCols}}, {DType::kF32, {kCols}}, {DType::kF32, {kCols}}};
+  bytes_ = {Packed(DType::kF32, y), "", Packed(DType::kF32, x), Packed(DType::kF32, weight),
+            Packed(DType::kF32, bias)};
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("the scale of the rows, 1/√(variance + eps)"));
+  EXPECT_THAT(outcome.next_step, HasSubstr("the constants (eps,"));
 }
 
 TEST_F(CompareProduct, AWrongExpectedIsSaid) {
