@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
 #include <string_view>
 
@@ -156,6 +157,17 @@ TEST_F(OwnOperator, AWrongReferenceIsTheCallersError) {
   const CaseOutcome adds = Run("own_none", "own_adds");
   EXPECT_EQ(adds.verdict, Verdict::kError) << said_;
   EXPECT_EQ(adds.findings.front().blame, Blame::kCaller) << said_;
+}
+
+// They differ behind the sixth digit.
+TEST_F(OwnOperator, TheTwoResultsOfAReferenceThatVariesAreToldApart) {
+  const CaseOutcome outcome = Run("own_none", "own_varies");
+  ASSERT_FALSE(outcome.findings.empty());
+  const std::string& message = outcome.findings.front().message;
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(message, found, std::regex(" as (\\S+), and as (\\S+) when ")))
+      << message;
+  EXPECT_NE(found[1], found[2]) << message;
 }
 
 // K alone: right kernels pass, and what it cannot see is said.
