@@ -141,9 +141,9 @@ std::string DescribeErrors(const Anatomy& a) {
     scattered = places.empty();
     if (!places.empty()) {
       // "Of" belongs to the number of an axis there.
-      const bool numbered =
-          std::any_of(a.axes.begin(), a.axes.end(),
-                      [](const AxisErrors& axis) { return HasNumber(axis.name); });
+      const bool numbered = std::any_of(a.axes.begin(), a.axes.end(), [](const AxisErrors& axis) {
+        return HasNumber(axis.name);
+      });
       words = numbered ? Cat("all at ", Join(places, ", and at "))
                        : Cat("all in ", Join(places, " of "));
       if (!some.empty()) words += Cat(", ", Join(some, ", "));
