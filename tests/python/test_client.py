@@ -43,6 +43,23 @@ def test_cancel(assay):
     assert [e.job for e in assay.watch(job)][-1].state == "CANCELLED"
 
 
+def test_an_interrupt_leaves_no_job_and_no_lock_behind(assay_client, monkeypatch):
+    # gRPC that Ctrl-C interrupts may leave a lock of its channel held, so nothing of it is used again.
+    stub, channel, made = assay_client._stub, assay_client._channel.grpc, []
+
+    class Interrupted:
+        def CreateJob(self, request, **keywords):
+            made.append(stub.CreateJob(request, **keywords).name)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(assay_client, "_stub", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        assay_client.run(suite="medium")
+    assert assay_client._channel.grpc is not channel
+    assert [*assay_client.watch(made[0])][-1].kind == "finished"
+    assert assay_client.status(made[0]).state == "CANCELLED"
+
+
 def test_suites_and_devices(assay, tmp_path):
     assert "smoke" in assay.suites()
     report = assay.run(suite="smoke", ops="copy", dtype="fp32", provider="builtin")

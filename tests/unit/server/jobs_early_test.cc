@@ -6,6 +6,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "server/pass/device_runner.h"
 #include "server/pass/job_recorder.h"
 #include "tests/unit/server/counting_metrics.h"
@@ -304,10 +304,10 @@ TEST_F(EarlyJobs, AJobThatHasBegunRunsToItsEndThoughTheDaemonStops) {
 
 TEST_F(EarlyJobs, WhatHasBegunRunsBeforeWhatIsMoreUrgent) {
   std::vector<std::string> ran;
-  absl::Notification both;
+  std::latch both(2);
   DeviceRunner runner(*cpu_, nullptr, [&](const JobPart& part) {
     ran.push_back(part.job->name);
-    if (ran.size() == 2) both.Notify();
+    both.count_down();
   });
   v1::Job begun, urgent;
   begun.set_name("jobs/begun");
@@ -318,7 +318,7 @@ TEST_F(EarlyJobs, WhatHasBegunRunsBeforeWhatIsMoreUrgent) {
                                  .plan = std::make_shared<const DevicePlan>()}));
   runner.Push({.job = std::make_shared<ActiveJob>(urgent, 1), .device = cpu_});
   runner.Start();
-  both.WaitForNotification();
+  both.wait();
   EXPECT_THAT(ran, ElementsAre("jobs/begun", "jobs/urgent"));
 }
 
