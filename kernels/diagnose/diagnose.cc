@@ -311,11 +311,17 @@ constexpr Entry kBehindProof[] = {
     {"whole-heads", &WholeHeads},
 };
 constexpr Entry kBehindSuspects[] = {
-    {"narrow-sums", &NarrowSums},        {"narrow-bf16", &NarrowBf16},
-    {"non-finite", &NonFinite},          {"probes-only", &ProbesOnly},
-    {"below-the-bound", &BelowTheBound}, {"slow", &Slow},
-    {"suspicious", &Suspicious},         {"too-wide", &TooWide},
-    {"doubtful-errors", &DoubtfulErrors}, {"nothing-proven", &NothingProven},  {"unread", &Unread},
+    {"narrow-sums", &NarrowSums},
+    {"narrow-bf16", &NarrowBf16},
+    {"non-finite", &NonFinite},
+    {"probes-only", &ProbesOnly},
+    {"below-the-bound", &BelowTheBound},
+    {"slow", &Slow},
+    {"suspicious", &Suspicious},
+    {"too-wide", &TooWide},
+    {"doubtful-errors", &DoubtfulErrors},
+    {"nothing-proven", &NothingProven},
+    {"unread", &Unread},
 };
 
 template <std::size_t N>
