@@ -143,16 +143,17 @@ std::optional<Reading> TileEdges(const Symptoms& s) {
       axis->run == 1 ? std::string(Singular(axis->name)) : Cat(axis->run, " ", Plural(axis->name));
   const std::string_view own = OperatorsOwn(s).TileEdges(s.c, axis->name);
   if (IsPowerOfTwo(axis->period) && axis->period >= 4 && (first || last)) {
-    return Reading{Cat("the ", first ? "first " : "last ", many, " of each tile of ", axis->period,
-                       " ", Plural(axis->name), OfAxis(axis->name), axis->run == 1 ? " is wrong" : " are wrong"),
-                   own.empty() ? "look at the comparisons at tile edges: < for <=, and what is "
-                                 "loaded for the neighbouring tile"
-                               : std::string(own)};
+    return Reading{
+        Cat("the ", first ? "first " : "last ", many, " of each tile of ", axis->period, " ",
+            Plural(axis->name), OfAxis(axis->name), axis->run == 1 ? " is wrong" : " are wrong"),
+        own.empty() ? "look at the comparisons at tile edges: < for <=, and what is "
+                      "loaded for the neighbouring tile"
+                    : std::string(own)};
   }
-  return Reading{Cat("the errors repeat every ", axis->period, " ", Plural(axis->name),
-                     OfAxis(axis->name),
-                     ": something that is done once a tile, a warp or a vector"),
-                 Cat("look for what has a width of ", axis->period)};
+  return Reading{
+      Cat("the errors repeat every ", axis->period, " ", Plural(axis->name), OfAxis(axis->name),
+          ": something that is done once a tile, a warp or a vector"),
+      Cat("look for what has a width of ", axis->period)};
 }
 
 std::optional<Reading> Tail(const Symptoms& s) {
