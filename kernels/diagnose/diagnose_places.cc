@@ -74,7 +74,9 @@ std::optional<Reading> UnwrittenLater(const Symptoms& s) {
 std::optional<Reading> JustBeyond(const Symptoms& s, const ElementSample& e) {
   constexpr double kJust = 2;
   const double error = std::abs(e.actual - e.expected);
-  if (!(e.bound > 0) || !(error <= kJust * e.bound)) return std::nullopt;
+  if (!(e.bound > 0) || !(error <= kJust * e.bound) || s.c.dtype == DType::kF64) {
+    return std::nullopt;
+  }
   const OpTraits traits = OpOf(s.c).traits();
   const bool declares = traits.intermediates && s.c.intermediate_dtype == DType::kUnspecified &&
                         Info(s.c.dtype).storage_bits == 16;

@@ -235,26 +235,30 @@ class Client:
 
     def _cancel_request(self, request: Any) -> None:
         # Nobody knows whether the daemon has the job, nor its name: the same request tells it.
-        with contextlib.suppress(grpc.RpcError, errors.Error):
-            job = self._stub.CreateJob(request, timeout=_INTERRUPTED_TIMEOUT, metadata=self._channel.metadata)
-            self.cancel(job.name)
+        with contextlib.suppress(errors.Error):
+            self._cancel_interrupted(self._call("CreateJob", request, _INTERRUPTED_TIMEOUT).name)
+
+    def _cancel_interrupted(self, job: JobLike) -> None:
+        with contextlib.suppress(errors.Error):
+            self._call("CancelJob", service_pb2.CancelJobRequest(name=_name(job)), _INTERRUPTED_TIMEOUT)
 
     def _create(self, spec: Any, reconnect: float) -> Any:
         # With a request id a second arrival gives the same job.
         request = service_pb2.CreateJobRequest(spec=spec, request_id=uuid.uuid4().hex)
         give_up = time.monotonic() + reconnect
         self._check_open()
-        while True:
-            try:
-                with self._interruptible():
-                    return self._stub.CreateJob(request, timeout=self._timeout, metadata=self._channel.metadata)
-            except KeyboardInterrupt:
-                self._cancel_request(request)
-                raise
-            except grpc.RpcError as error:
-                if not errors.connection_lost(error) or time.monotonic() >= give_up:
-                    raise errors.from_rpc(error, self.target) from None
-            time.sleep(_RETRY_PAUSE)
+        try:
+            while True:
+                try:
+                    with self._interruptible():
+                        return self._stub.CreateJob(request, timeout=self._timeout, metadata=self._channel.metadata)
+                except grpc.RpcError as error:
+                    if not errors.connection_lost(error) or time.monotonic() >= give_up:
+                        raise errors.from_rpc(error, self.target) from None
+                time.sleep(_RETRY_PAUSE)
+        except KeyboardInterrupt:
+            self._cancel_request(request)
+            raise
 
     def run(self, op: Optional[str] = None, *, on_event: Optional[Callable[[Event], None]] = None,
             **keywords: Any) -> Report:
@@ -275,7 +279,7 @@ class Client:
                 if on_event is not None:
                     on_event(event)
         except KeyboardInterrupt:
-            self.cancel(job)
+            self._cancel_interrupted(job)
             raise
         return Report(job, tuple(sorted(found, key=lambda r: r.index)), self.target)
 
@@ -439,7 +443,7 @@ class Client:
                 session.run(self._channel.grpc, header, self._channel.metadata)
         except KeyboardInterrupt:
             if session.job is not None:
-                self.cancel(session.job)
+                self._cancel_interrupted(session.job)
             raise
 
 

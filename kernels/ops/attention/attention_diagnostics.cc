@@ -68,7 +68,7 @@ class OfAttention final : public Diagnostics {
     const bool far = name == "far-above-0" || name == "far-below-0";
     // A maximum that begins too high, or is not subtracted, leaves NaN, Inf or 0.
     if (far && first != nullptr && std::isfinite(first->actual) && first->actual != 0.0) {
-      return Reading{Cat("of scores far from 0 the wrong key has the weight (", name,
+      return Reading{Cat("with scores far from 0, the wrong key gets the weight (", name,
                          "): they are rounded to few digits, so that their order is lost, or they "
                          "are limited, or a hidden key keeps a weight"),
                      "take the scores as they are, in FP32, and give hidden keys the score -Inf; "

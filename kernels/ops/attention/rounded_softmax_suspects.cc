@@ -77,6 +77,9 @@ double Rounded(AttentionRows& rows, std::int64_t index, const Roundings& r, doub
 
 using Elements = std::span<const WrongElement>;
 
+// Fifteen ways are tried for each element; of longer rows it would take too long.
+constexpr std::int64_t kMostKeys = 16'384;
+
 // Of all ways to round, the one that leaves least of the errors.
 struct Nearest {
   Roundings roundings;
@@ -107,7 +110,8 @@ Nearest NearestOf(const Scene& scene, Elements elements) {
 std::vector<Suspect> RoundedSoftmaxSuspects(const Scene& scene) {
   const DType format = scene.c.dtype;
   const auto& p = std::get<AttentionProblem>(scene.c.problem);
-  if (Info(format).storage_bits != 16 || scene.c.intermediate_dtype != DType::kUnspecified ||
+  if (Info(format).storage_bits != 16 || p.KvSeq() > kMostKeys ||
+      scene.c.intermediate_dtype != DType::kUnspecified ||
       p.Scale(format) * p.scale_q * p.scale_k == 0) {
     return {};
   }

@@ -11,12 +11,15 @@ namespace {
 // Data that vary less than so beside their magnitude repeat one rounding error: the model, which
 // takes errors for independent, does not hold.
 constexpr double kLeastSpread = 0.25;
-// The same if a format holds a few of their values only: so many of its smallest steps.
+// The same if a format holds a few of their values only: so many of its smallest steps. A format of
+// 4 bits has no more anywhere.
 constexpr double kLeastSteps = 16;
 
 bool IsDrawnInFullPrecision(const Pattern& p, DType dtype) {
+  const FormatInfo& f = Info(dtype);
+  const double steps = f.storage_bits < 8 ? 0 : kLeastSteps * f.min_subnormal;
   const auto varies = [&](double spread, double magnitude) {
-    return spread >= kLeastSpread * magnitude && spread >= kLeastSteps * Info(dtype).min_subnormal;
+    return spread >= kLeastSpread * magnitude && spread >= steps;
   };
   switch (p.kind) {
     case PatternKind::kNormal:

@@ -247,5 +247,19 @@ TEST(GemmReference, NonFiniteInputsFollowIeeeAndHaveNoAllowance) {
   EXPECT_EQ(plain.allowance[20 * 7], 0.0);
 }
 
+// A format holds few values of data that are small beside its steps. 4 bits have few of any data.
+TEST(GemmResiduals, DataOfFewValuesDecideNothing) {
+  const auto gates = [](DType input, const char* pattern) {
+    Case c = MakeCase(GemmProblem{.m = 64, .n = 64, .k = 64}, input);
+    c.out_dtype = DType::kF32;
+    c.pattern = pattern;
+    return FindOp("gemm")->Residuals(c, PlanOf(c)).gates;
+  };
+  EXPECT_FALSE(gates(DType::kE4M3FN, "normal:0.03"));
+  EXPECT_TRUE(gates(DType::kE4M3FN, "normal:0.04"));
+  EXPECT_TRUE(gates(DType::kE2M1, ""));
+  EXPECT_TRUE(gates(DType::kF16, "normal:0.001"));
+}
+
 }  // namespace
 }  // namespace assay
