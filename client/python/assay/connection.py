@@ -16,7 +16,7 @@ import os
 import stat
 import threading
 from dataclasses import dataclass, fields, replace
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import grpc
 
@@ -227,6 +227,7 @@ class Channel:
 
     def __init__(self, target: Target, token: Optional[str] = None) -> None:
         self.target = target.address
+        self._make: Callable[[], Any]  # makes a gRPC channel
         secret = _token(target, token)
         self.metadata = (("authorization", f"Bearer {secret}"),) if secret else ()
         options = list(_CHANNEL_OPTIONS)
