@@ -16,7 +16,7 @@ ROWS = {
     "triton_style": (["torch"], ["softmax [16,781] fp32: FAILED", "nan       16, origin kernel, first at [0,780]"]),
     "function": ([], ["FAILED", "bound", "softmax 64x1000 fp32"]),
     "extension": ([], ["layer_norm [32,777] fp32: FAILED", "reads as"]),
-    "cuda_extension": ([], ["layer_norm [32,777] fp32: FAILED", "each row is its own factor off"]),
+    "cuda_extension": ([], ["layer_norm [32,777] fp32: FAILED", "the last 9 columns are left out of the sum of squares"]),
 }
 
 
