@@ -20,7 +20,7 @@ LOST_BELOW = 2.0**-10
 NEAREST = 0.5
 BLOCK = 64
 # The factor before P is rounded, whether l is the sum of rounded weights, and keys at a time (0: all).
-KERNELS = [(factor, summed, block) for factor in (1, 127, 200, 256, 300.5, 448) for summed in (False, True)
+KERNELS = [(factor, summed, block) for factor in (1, 127, 200, 256, 272, 300.5, 448) for summed in (False, True)
            for block in (0, BLOCK)]
 
 
