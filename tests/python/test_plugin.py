@@ -62,6 +62,7 @@ def test_an_embedded_daemon_and_junit(pytester, alone):
     done = pytester.runpytest_subprocess("--junit-xml=out.xml", "--assay-save=saved", "-p", "no:cacheprovider")
     done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(["*gemm ?8,8? fp32: FAILED (bound)*", "*repeat*assay compare saved*actual.npy*"])
+    done.stdout.no_fnmatch_line("*asked = client_or_default*")  # the test's own line is shown, not the package's
     passed, failed = properties("out.xml", "test_passes"), properties("out.xml", "test_fails")
     assert passed["assay_verdict"] == "PASSED" and passed["assay_op"] == "gemm" and float(passed["assay_rho"]) < 1
     assert failed["assay_verdict"] == "PASSED" and failed["assay_2_verdict"] == "FAILED"

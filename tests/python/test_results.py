@@ -110,6 +110,19 @@ def test_the_prompt_shows_a_line_for_each_case():
     assert shown[:2] == ["attention   passed        exact", "attention   UNSUPPORTED   onednn has no fp16"]
 
 
+def test_a_report_of_a_benchmark_shows_the_times():
+    times = case_pb2.BenchStats(median_seconds=12.34e-6, flops_per_second=45.12e9, bytes_per_second=1.5e12, efficiency=0.864,
+                                roof="compute")
+    product = case(bench=times)
+    assert repr(report(product)).startswith(
+        "attention   passed   bound 0.50 · 12.3 µs, 45.1 GFLOP/s, 0.86 of the compute roof\n")
+    assert str(report(product)).startswith("PASSED       attention  12.3 µs, 45.1 GFLOP/s, 0.86 of the compute roof\n")
+    times.roof, times.noisy = "memory", True
+    assert str(case(bench=times).bench) == "12.3 µs (noisy), 1.5 TB/s, 0.86 of the memory roof"
+    assert str(case(bench=case_pb2.BenchStats(bytes_per_second=2.5e6)).bench) == "2.5 MB/s"
+    assert repr(report(case(bench=case_pb2.BenchStats()))).startswith("attention   passed   bound 0.50\n"), "unknown is absent"
+
+
 @pytest.mark.parametrize("counts, text", [((1, 0, 0, 0, 0, 1, 0), "0 passed, 0 failed, 1 error"),
                                           ((4, 1, 1, 0, 0, 2, 0), "1 passed, 1 failed, 2 errors"),
                                           ((2, 1, 0, 1, 0, 0, 0), "1 passed, 0 failed, 1 inconclusive")])

@@ -1,6 +1,7 @@
 """A function of this process, validated: right ones pass, planted ones fail with the right reason."""
 
 import inspect
+import operator
 import os
 import queue
 import re
@@ -173,6 +174,18 @@ def test_functions_of_torch_pass(client, op, fields, fn, seed):
     report = assay.validate(first, op=op, dtype="fp32", arrays="torch", seed=seed, client=client, **fields)
     assert report.passed, report
     assert any(probe.verdict == "PASSED" for result in report for probe in result.probes)
+
+
+@needs_torch
+def test_a_function_of_torch_that_gets_arrays_of_numpy_is_told_how_it_gets_tensors(client):
+    case = {"op": "softmax", "dtype": "fp32", "rows": 4, "cols": 8, "client": client}
+    hint = 'arrays="torch" gives it tensors'
+    for fn in (lambda x: x.softmax(-1), torch.nn.functional.softmax, torch.relu, torch.nn.Softmax(-1)):
+        assert hint in assay.validate(fn, **case)[0].findings[0].message
+    with_tensors = assay.validate(lambda x: x.soft(-1), arrays="torch", **case)[0]
+    assert with_tensors.verdict == "ERROR" and hint not in with_tensors.findings[0].message
+    elsewhere = assay.validate(operator.methodcaller("soft"), **case)[0].findings[0].message
+    assert "raised AttributeError" in elsewhere and hint not in elsewhere, "not of torch"
 
 
 @needs_torch

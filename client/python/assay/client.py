@@ -290,6 +290,8 @@ class Client:
     def watch(self, job: JobLike, *, after: int = 0, reconnect: Any = 30.0) -> Iterator[Event]:
         """The events of a job after the number `after`, until the job has ended.
 
+        Each stored event has a number, Event.sequence, that is larger than the one before it: with the last one that
+        you have as `after`, the iterator goes on where you stopped. Events of progress have the number 0.
         If the connection is lost, the iterator comes back and goes on with the next event: each
         stored event comes once and in order. Unavailable: no daemon was there for `reconnect` seconds.
         """

@@ -232,6 +232,7 @@ class Function:
             raise refuse("out", f"must be True, False or None, got {out!r}")
         self._fn = fn
         self._wrap, self._same_memory = _wrapper(arrays)
+        self._numpy = arrays == "numpy"
         self._signature = _signature(fn)
         self._parameters = tuple(self._signature.parameters.values()) if self._signature else ()
         has_out = any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in self._parameters)
@@ -261,6 +262,8 @@ class Function:
             kernel.restore()
             said = f"{who} raised {type(error).__name__}{_place(error, self._fn)}: {said_by(error)}"
             misfit = self._misfit(kernel) if isinstance(error, TypeError) and who == "the function" else ""
+            if not misfit and isinstance(error, (TypeError, AttributeError)) and self._of_torch():
+                misfit = '. It got arrays of NumPy; arrays="torch" gives it tensors'
             return Outcome(RAISED, (said[:_MOST_TEXT] + misfit)[:2 * _MOST_TEXT])
         outside = damage_of(guarded)
         if outside:
@@ -273,6 +276,15 @@ class Function:
             kernel.restore()
             return Outcome(UNUSABLE, str(error)[:_MOST_TEXT])
         return Outcome(RETURNED, "", {**changed, len(kernel.inputs): output})
+
+    def _of_torch(self) -> bool:
+        """Whether the function gets NumPy's arrays, and is torch's own or of a module that has imported torch."""
+        torch, fn = sys.modules.get("torch"), inspect.unwrap(self._fn)
+        if torch is None or not self._numpy:
+            return False
+        own = (getattr(it, "__module__", None) or "" for it in (fn, type(fn), getattr(fn, "__self__", None)))
+        return any(name.partition(".")[0] == "torch" for name in own) or \
+            any(value is torch for value in getattr(fn, "__globals__", {}).values())
 
     def _misfit(self, kernel: Kernel) -> str:
         """What the case gives the function, if its parameters cannot take that; else ""."""

@@ -138,6 +138,23 @@ class BaselineChange:
     runs: Optional[int]
 
 
+def time_text(seconds: Optional[float]) -> str:
+    """A time for people: "12.3 µs". "" if there is none."""
+    if seconds is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def _rate_text(rate: float, unit: str) -> str:
+    for prefix, size in (("T", 1e12), ("G", 1e9)):
+        if rate >= size:
+            return f"{rate / size:.3g} {prefix}{unit}"
+    return f"{rate / 1e6:.3g} M{unit}"
+
+
 @dataclass(frozen=True)
 class BenchStats:
     """How fast a kernel was."""
@@ -159,6 +176,15 @@ class BenchStats:
     profile_note: str
     launches_per_sample: Optional[int]
     median_standard_error: Optional[float]
+
+    def __str__(self) -> str:
+        """What was measured, for people: "12.3 µs, 45.1 GFLOP/s, 0.86 of the compute roof"."""
+        parts = [time_text(self.median_seconds) + " (noisy)" * self.noisy] * (self.median_seconds is not None)
+        moves = self.bytes_per_second is not None and (self.flops_per_second is None or self.roof not in ("", "compute"))
+        rate, unit = (self.bytes_per_second, "B/s") if moves else (self.flops_per_second, "FLOP/s")
+        parts += [] if rate is None else [_rate_text(rate, unit)]
+        parts += [] if self.efficiency is None else [f"{self.efficiency:.2f} of the {self.roof} roof"]
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, Iterable, Optional, Sequence
 
 from . import problems
 from .errors import visible
+from .measures import time_text
 
 _GOOD, _BAD, _QUIET = "#1a7f37", "#b42318", "#6b6b6b"
 _COLOURS = {"PASSED": _GOOD, "FAILED": _BAD, "ERROR": _BAD}
@@ -30,20 +31,11 @@ def _verdict(word: str) -> str:
     return f'<b style="color:{_COLOURS.get(word, _QUIET)}">{_text(word or "no verdict yet")}</b>'
 
 
-def _seconds(value: Optional[float]) -> str:
-    if value is None:
-        return "–"
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
 def _row(result: Any) -> str:
     stats, bench, precision = result.stats, result.bench, result.precision
     bits = "–" if precision is None or precision.bits is None else f"{precision.bits:.1f} of {precision.declared_bits:g}"
     cells = [_verdict(result.verdict), _text(result.name), _number(stats and stats.rho), bits,
-             _number(stats and stats.max_abs_error, ".2g"), _seconds(bench and bench.median_seconds)]
+             _number(stats and stats.max_abs_error, ".2g"), time_text(bench and bench.median_seconds) or "–"]
     notes = [f.message for f in result.findings]
     notes += [f"reads as {result.reads_as}"] * bool(result.reads_as) + [f"next: {problems.in_python(result.next_step)}"] * bool(result.next_step)
     row = "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"

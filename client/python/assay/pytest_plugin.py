@@ -71,10 +71,12 @@ class Assay:
     def assert_close(self, actual: Any, expected: Any = None, **keywords: Any) -> CaseResult:
         from .testing import assert_close
 
+        __tracebackhide__ = True
         return assert_close(actual, expected, client=self.client, **keywords)
 
     def validate(self, fn: Any, **keywords: Any) -> Report:
         """assay.validate, which raises unless all cases pass that the function computes. Returns the report."""
+        __tracebackhide__ = True
         return self.client.validate(fn, **keywords).raise_on_failure()
 
     def __getattr__(self, name: str) -> Any:

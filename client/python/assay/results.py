@@ -212,6 +212,7 @@ class Report:
         """Raises unless the job passed: Mismatch if a case is FAILED, else NotJudged. Returns the report."""
         from . import testing
 
+        __tracebackhide__ = True  # pytest then shows the line of the test
         if self.passed:
             return self
         failed = any(result.verdict == "FAILED" for result in self.results)
@@ -222,7 +223,8 @@ class Report:
         lines = []
         for r in self.results:
             said = [r.findings[0].message] if r.findings else [p.message for p in r.probes if p.name == _WEAKER]
-            lines.append(f"{r.verdict:<12} {r.name}" + "".join(f"  ({text})" for text in said))
+            times = f"  {r.bench}" if r.bench else ""
+            lines.append(f"{r.verdict:<12} {r.name}{times}" + "".join(f"  ({text})" for text in said))
         return "\n".join([*lines, f"{self.job.name} {self.verdict or self.job.state}: {self.job.counts}"])
 
     def __repr__(self) -> str:

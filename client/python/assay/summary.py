@@ -21,6 +21,7 @@ def _checks(result: Any) -> list[str]:
     parts += ["determinism"] * bool(result.deterministic)
     if precision is not None and precision.bits is not None and precision.declared_bits is not None:
         parts.append(f"{precision.bits:.1f} of {precision.declared_bits:g} bits")
+    parts += [str(result.bench)] * bool(result.bench and str(result.bench))
     return parts
 
 

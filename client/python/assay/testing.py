@@ -34,6 +34,7 @@ def assert_close(actual: Any, expected: Any = None, *, op: Optional[str] = None,
     save_to   a folder: the arrays are saved there as .npy if the verdict is not PASSED, and the
               message's command line repeats the verdict from them
     """
+    __tracebackhide__ = True  # pytest then shows the line of the test
     asked = client_or_default(client, "judge")
     folder = asked.save_to if save_to is None else path_text("save_to", save_to)
     comparison = prepare(actual, expected, op=op, inputs=inputs, **{**asked.defaults, **problem})
