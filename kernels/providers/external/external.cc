@@ -27,15 +27,15 @@ class Landing {
   absl::Status Add(Device& device, std::string_view bytes) {
     const Extents& e = view_.extents;
     char* const base = static_cast<char*>(view_.data);
-    const std::int64_t size = view_.dtype == DType::kE2M1 ? 0 : StorageBytes(view_.dtype, 1);
     while (!bytes.empty()) {
       std::int64_t at = received_;
       auto run = static_cast<std::int64_t>(bytes.size());
       if (!e.dense()) {
-        const std::int64_t row_bytes = e.cols * size;
+        const std::int64_t row_bytes = std::max<std::int64_t>(StorageBytes(view_.dtype, e.cols), 1);
         const std::int64_t row = received_ / row_bytes;
         const std::int64_t inside = received_ % row_bytes;
-        at = ((row / e.rows) * e.batch_stride + (row % e.rows) * e.ld) * size + inside;
+        const std::int64_t begin = (row / e.rows) * e.batch_stride + (row % e.rows) * e.ld;
+        at = StorageBytes(view_.dtype, begin) + inside;
         run = std::min(run, row_bytes - inside);
       }
       if (absl::Status s = device.FromHost(bytes.data(), run, base + at); !s.ok()) return s;
