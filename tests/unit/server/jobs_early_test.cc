@@ -8,6 +8,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -36,7 +37,10 @@ class HeldStore final : public Store {
   std::deque<std::pair<absl::Status, bool>> refusals;
   std::atomic<int> pages_read = 0;  // of events
   bool hides_requests = false;      // as if a request had come twice at the same time
-  std::optional<v1::Job> has;       // a job of whatever name is asked for
+  // Nothing is written while `while_written` runs. Else the store's thread may be awake and write
+  // the new job, and what has begun of it, before that.
+  bool holds_writes = false;
+  std::optional<v1::Job> has;  // a job of whatever name is asked for
 
   void TellOfState(std::function<void(const StoreState&)> told) override {
     store_->TellOfState(std::move(told));
@@ -55,6 +59,7 @@ class HeldStore final : public Store {
       if (placed) queued();
       return status;
     }
+    if (holds_writes) return CreateHeld(job, queued);
     return store_->CreateJob(job, [&] {
       queued();
       while_written();
@@ -63,6 +68,13 @@ class HeldStore final : public Store {
   absl::Status DeleteJob(std::string_view name) override { return store_->DeleteJob(name); }
   absl::Status Apply(JobUpdate update) override { return store_->Apply(std::move(update)); }
   void Submit(JobUpdate update, Done done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (holding_) {
+        held_.emplace_back(std::move(update), std::move(done));
+        return;
+      }
+    }
     store_->Submit(std::move(update), std::move(done));
   }
   absl::StatusOr<v1::Job> GetJob(std::string_view name) override {
@@ -110,7 +122,28 @@ class HeldStore final : public Store {
   }
 
  private:
+  absl::Status CreateHeld(const NewJob& job, absl::FunctionRef<void()> queued) {
+    {
+      const std::lock_guard lock(mutex_);
+      holding_ = true;
+    }
+    queued();
+    while_written();
+    const absl::Status status = store_->CreateJob(job, [] {});
+    std::deque<std::pair<JobUpdate, Done>> held;
+    {
+      const std::lock_guard lock(mutex_);
+      holding_ = false;
+      held.swap(held_);
+    }
+    for (auto& [update, done] : held) store_->Submit(std::move(update), std::move(done));
+    return status;
+  }
+
   const std::unique_ptr<Store> store_;
+  std::mutex mutex_;
+  bool holding_ = false;
+  std::deque<std::pair<JobUpdate, Done>> held_;
 };
 
 class EarlyJobs : public JobsTest {
@@ -233,6 +266,7 @@ TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
     ASSERT_TRUE(Eventually([&] {
       if (manager_->QueueDepth("cpu:0") != 0) return false;
       held_->hides_requests = true;
+      held_->holds_writes = true;
       held_->while_written = [&] {
         if (manager_->QueueDepth("cpu:0") == 0) return;
         began = gate_.AwaitArrival();
@@ -242,6 +276,7 @@ TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
       return began;
     }));
     held_->while_written = [] {};
+    held_->holds_writes = false;
     ASSERT_TRUE(Eventually([this] { return manager_->QueueDepth("cpu:0") == 0; }));
     const std::string next = Create(Copies(1));
     kept.insert(next);
