@@ -169,16 +169,20 @@ void Fleet::NoteRun(const ReportRows::Test& test, const CaseIds& ids) {
 
 void Fleet::NoteVotes(const ReportRows::Test& test, const CaseIds& ids) {
   const auto vote = [&](const std::string& probe, const std::string& text,
-                        std::optional<bool> golden) {
+                        std::optional<bool> golden, bool of_output) {
     const auto digest = ParseDigest(text);
     if (!digest) return;
     votes.push_back({texts_.Id(absl::StrCat(test.key, "\n", probe)), ids.device, ids.provider,
                      ids.name, texts_.Id(probe), *digest,
-                     static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1), ids.what});
+                     static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1), of_output,
+                     ids.what});
   };
-  for (const ReportRows::Probe& probe : test.probes) vote(probe.name, probe.digest, probe.golden);
-  if (InfoOf(test.op).moves_values())
-    vote(absl::StrCat("output of seed ", test.seed), test.digest, {});
+  for (const ReportRows::Probe& probe : test.probes) {
+    vote(probe.name, probe.digest, probe.golden, false);
+  }
+  if (InfoOf(test.op).moves_values()) {
+    vote(absl::StrCat("output of seed ", test.seed), test.digest, {}, true);
+  }
 }
 
 void Fleet::NoteTimes(const ReportRows::Test& test, const CaseIds& ids) {

@@ -135,6 +135,7 @@ struct DigestVote {
   std::uint32_t probe;
   Digest digest;
   std::int8_t golden;  // 1 is the suite's own, 0 is not, -1 there is none
+  bool of_output;      // of the output of a case that moves values; else of an exact case
   std::uint32_t key;   // text: the case's key
 };
 

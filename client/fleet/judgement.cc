@@ -31,6 +31,7 @@ Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
   Evidence evidence =
       Against(Charge::kSuspect, fleet.text(suspect.vote.name), fleet.text(suspect.vote.provider));
   evidence.probe = fleet.text(suspect.vote.probe);
+  evidence.of_output = suspect.vote.of_output;
   evidence.digest = DigestText(suspect.vote.digest);
   if (suspect.expected_known) evidence.expected = DigestText(suspect.expected);
   evidence.agree = suspect.agree;

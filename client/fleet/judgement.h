@@ -44,6 +44,7 @@ struct Evidence {
   std::string text;  // a sentence with the figures
   // Digests.
   std::string probe, digest, expected, decided_by;
+  bool of_output = false;               // as in DigestVote
   std::uint32_t agree = 0, differ = 0;  // devices
   // Failures, and "precision".
   std::string reason;

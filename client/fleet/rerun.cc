@@ -71,10 +71,7 @@ Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& t
         digest = probe.digest();
         if (probe.has_golden()) golden = probe.golden();
       }
-      // An operator that moves values has the digest of its output.
-      if (digest.empty() && evidence.probe.starts_with("output of ")) {
-        digest = result.digests().canonical();
-      }
+      if (evidence.of_output) digest = result.digests().canonical();
       if (digest.empty()) {
         text = absl::StrCat("no digest (", verdict, ")");
         return Vote::kUnknown;

@@ -4,7 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/report/units.h"
 
@@ -68,7 +67,7 @@ std::vector<Voice> Hear(const Fleet& fleet) {
     for (auto at = begin; at != end; ++at) {
       if (others || (*at)->golden >= 0) voices[(*at)->device].judged = true;
     }
-    const bool of_seed = absl::StartsWith(fleet.text((*begin)->probe), "output of ");
+    const bool of_output = (*begin)->of_output;
     while (begin != end) {
       const DigestVote& first = **begin;
       std::vector<std::uint32_t> voters;  // ascending, each once
@@ -77,7 +76,7 @@ std::vector<Voice> Hear(const Fleet& fleet) {
           voters.push_back((*begin)->device);
         }
       }
-      if (!of_seed) count(first, voters);
+      if (!of_output) count(first, voters);
     }
   }
   return voices;

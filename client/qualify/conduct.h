@@ -59,6 +59,7 @@ struct Missing {
   std::string reason;
   std::optional<int> expected, found;  // devices
   bool none_asked_for = false;
+  bool by_count = false;  // they were counted, not named
 };
 
 struct TargetFit {

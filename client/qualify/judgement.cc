@@ -43,10 +43,7 @@ std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& 
   }
   for (const std::string& why : result.bench().conditions().throttle_reasons()) {
     // A power cap is how a device is run; heat and a failing supply are not.
-    if (why.find("thermal") != std::string::npos || why.starts_with("hw_") ||
-        why == "power_brake") {
-      return "A204";
-    }
+    if (why == "thermal" || why == "hw_slowdown" || why == "power_brake") return "A204";
   }
   // Noise matters where times are held against others.
   const bool untold = result.bench().baseline().change() == v1::CHANGE_AMBIGUOUS;

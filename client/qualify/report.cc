@@ -85,7 +85,7 @@ std::string MissingText(const QualificationReport& report, const std::set<std::s
       unasked.insert(m.target);
     } else if (!m.expected) {
       gone.insert(m.target);
-    } else if (m.reason.starts_with("expected ")) {
+    } else if (m.by_count) {
       lacking[m.target].counted = std::max(0, *m.expected - m.found.value_or(0));
       more += std::max(0, m.found.value_or(0) - *m.expected);
     } else {

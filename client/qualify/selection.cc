@@ -95,7 +95,7 @@ Selection Select(const QualifyOptions& options, const std::string& target,
           : FindOf(expected.backend, options, devices, chosen);
   if (options.expect_devices && found.count != expected.count) {
     selection.missing.push_back(
-        {target, DeviceCountText(expected, found), expected.count, found.count});
+        {target, DeviceCountText(expected, found), expected.count, found.count, false, true});
   } else if (chosen.empty()) {
     selection.missing.push_back({target, NoneAskedFor(options, devices, ignored), {}, 0, true});
   }

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/published.h"
@@ -182,11 +181,7 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
         out << " | " << EscapeMarkdown(*cell);
       }
       if (changes) out << " | " << EscapeMarkdown(row.change);
-      // The change has a column of its own.
-      absl::string_view note = row.note;
-      if (changes && absl::ConsumeSuffix(&note, row.change)) absl::ConsumeSuffix(&note, "; ");
-      out << " | " << EscapeMarkdown({note.data(), note.size()});
-      out << " |\n";
+      out << " | " << EscapeMarkdown(row.note) << " |\n";
     }
   }
   for (const Run& run : report.runs) {

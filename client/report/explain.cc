@@ -291,7 +291,8 @@ std::vector<Detail> ExplanationOf(const v1::CaseResult& result) {
 
 std::string ExplanationText(const v1::CaseResult& result, bool colour) {
   const Row row = RowOf(result);
-  std::string text = absl::StrCat("  ", Coloured(row.verdict, colour), "  ", row.name, "\n");
+  std::string text =
+      absl::StrCat("  ", Coloured(row.verdict, row.judged, colour), "  ", row.name, "\n");
   std::string last;
   for (const Detail& line : ExplanationOf(result)) {
     // One label serves the lines that share it.

@@ -40,7 +40,7 @@ Json RowJson(const v1::CaseResult& result) {
   add("rate", row.rate);
   add("of_roof", row.of_roof);
   // A failure's row says its reason; on a terminal a line below it does.
-  std::string note = row.note;
+  std::string note = row.whole_note;
   if (row.measured && result.verdict() == v1::VERDICT_FAILED && !result.findings().empty()) {
     const std::vector<Detail> findings = FindingsOf(result);
     note = absl::StrCat(findings[0].label, ": ", findings[0].text, note.empty() ? "" : "; ", note);

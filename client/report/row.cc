@@ -141,15 +141,17 @@ bool OnlyOfTime(const v1::CaseResult& result) {
 Row RowOf(const v1::CaseResult& result) {
   Row row;
   row.verdict = VerdictWord(result.verdict());
+  row.judged = result.verdict();
   row.name = Visible(result.name());
-  const bool judged =
+  const bool settled =
       result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_FAILED;
   row.measured = HasFigures(result);
   if (!row.measured) {
     if (!result.findings().empty()) {
       row.note = Shown(result.findings(0).message());
-      if (judged) row.note = absl::StrCat(result.findings(0).reason(), ": ", row.note);
+      if (settled) row.note = absl::StrCat(result.findings(0).reason(), ": ", row.note);
     }
+    row.whole_note = row.note;
     return row;
   }
   row.ratio = RatioCell(result);
@@ -173,9 +175,10 @@ Row RowOf(const v1::CaseResult& result) {
         result.bench().conditions().waiting_ratio() > kWaitsWorthTelling ? ", waited for processors"
                                                                          : "");
   }
+  row.whole_note = row.note;
   // A failure says it in its finding.
   if (!row.change.empty() && result.verdict() != v1::VERDICT_FAILED) {
-    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", row.change);
+    absl::StrAppend(&row.whole_note, row.note.empty() ? "" : "; ", row.change);
   }
   return row;
 }

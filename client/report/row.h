@@ -10,7 +10,8 @@
 namespace assay::client {
 
 struct Row {
-  std::string verdict;  // "passed", "FAILED", "ERROR", "inconclusive", …
+  std::string verdict;                           // "passed", "FAILED", "ERROR", "inconclusive", …
+  v1::Verdict judged = v1::VERDICT_UNSPECIFIED;  // the same; it has a colour
   std::string name;
   std::string ratio;      // error/bound: "0.92", "exact", "NaN map"; empty: not measured
   std::string precision;  // effective: "24.0 bits", "11.4 of 24"; empty: not measured
@@ -20,7 +21,8 @@ struct Row {
   std::string of_roof;
   std::string change;  // against a baseline: "slower 1.103×"; empty: none
   std::string note;    // NaN that were expected, a low share of the roof; or why there is no figure
-  bool measured = false;  // an output was compared: the figures mean something
+  std::string whole_note;  // the note and the change, for a row without a column of changes
+  bool measured = false;   // an output was compared: the figures mean something
 };
 
 Row RowOf(const v1::CaseResult& result);

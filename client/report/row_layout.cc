@@ -79,18 +79,19 @@ std::string RowLayout::Line(const Row& row) {
   const std::size_t name = DisplayWidth(row.name);
   if (width_ <= 0) name_width_ = std::max(name_width_, name);
   const std::string verdict = PadRight(row.verdict, kVerdictWidth);
-  const std::string shown = absl::StrCat("  ", Coloured(verdict, colour_), " ");
+  const std::string shown = absl::StrCat("  ", Coloured(verdict, row.judged, colour_), " ");
   // A long verdict pushes into the name's column, not the figures out of theirs.
   const std::size_t over = DisplayWidth(verdict) - kVerdictWidth;
   const std::size_t room = name_width_ > over ? name_width_ - over : 0;
   if (!row.measured) {
-    const std::size_t whole = kFixed + over + std::max(name, room) + 2 + DisplayWidth(row.note);
+    const std::size_t whole =
+        kFixed + over + std::max(name, room) + 2 + DisplayWidth(row.whole_note);
     if (width_ <= 0 || whole <= static_cast<std::size_t>(width_)) {
-      return absl::StrCat(shown, PadRight(row.name, room), "   ", row.note, "\n");
+      return absl::StrCat(shown, PadRight(row.name, room), "   ", row.whole_note, "\n");
     }
     const auto columns = static_cast<std::size_t>(width_);
     const std::size_t most = columns > kFixed + over ? columns - kFixed - over + 1 : 1;
-    return absl::StrCat(shown, ShortenMiddle(row.name, most), "\n", Below(row.note));
+    return absl::StrCat(shown, ShortenMiddle(row.name, most), "\n", Below(row.whole_note));
   }
   const std::string figures = Figures(row);
   std::string lines;
@@ -103,12 +104,12 @@ std::string RowLayout::Line(const Row& row) {
     lines = absl::StrCat(shown, ShortenMiddle(row.name, most), "\n",
                          std::string(kFixed + name_width_, ' '), figures);
   }
-  if (row.note.empty()) return absl::StrCat(lines, "\n");
-  used += 3 + DisplayWidth(row.note);
+  if (row.whole_note.empty()) return absl::StrCat(lines, "\n");
+  used += 3 + DisplayWidth(row.whole_note);
   if (width_ <= 0 || used <= static_cast<std::size_t>(width_)) {
-    return absl::StrCat(lines, "   ", row.note, "\n");
+    return absl::StrCat(lines, "   ", row.whole_note, "\n");
   }
-  return absl::StrCat(lines, "\n", Below(row.note));
+  return absl::StrCat(lines, "\n", Below(row.whole_note));
 }
 
 // A note in lines of its own.
@@ -149,12 +150,13 @@ std::string RowLayout::Block(const v1::CaseResult& result, const std::string& or
   return block;
 }
 
-std::string Coloured(const std::string& verdict, bool colour) {
-  const char* code = verdict.starts_with("passed")                                   ? "32"
-                     : verdict.starts_with("FAILED") || verdict.starts_with("ERROR") ? "31;1"
-                     : verdict.starts_with("inconclusive")                           ? "33"
-                                                                                     : "2";
-  return Painted(verdict, code, colour);
+std::string Coloured(const std::string& words, v1::Verdict verdict, bool colour) {
+  const bool wrong = verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR;
+  const char* code = verdict == v1::VERDICT_PASSED         ? "32"
+                     : wrong                               ? "31;1"
+                     : verdict == v1::VERDICT_INCONCLUSIVE ? "33"
+                                                           : "2";
+  return Painted(words, code, colour);
 }
 
 }  // namespace assay::client

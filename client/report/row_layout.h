@@ -43,8 +43,8 @@ class RowLayout {
   std::vector<Column> columns_;
 };
 
-// The verdict word in its colour, or as it is.
-std::string Coloured(const std::string& verdict, bool colour);
+// The words of a verdict in its colour, or as they are.
+std::string Coloured(const std::string& words, v1::Verdict verdict, bool colour);
 
 }  // namespace assay::client
 

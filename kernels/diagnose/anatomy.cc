@@ -122,9 +122,6 @@ void Classify(const std::vector<bool>& hits, AxisErrors& axis) {
   if (axis.kind != Kind::kAllBut) axis.missing.clear();
 }
 
-constexpr std::string_view kNumbered[] = {"axis 0", "axis 1", "axis 2", "axis 3",
-                                          "axis 4", "axis 5", "axis 6", "axis 7"};
-
 // The names of the output's axes. A user's tensor may have other outer axes than the operator has:
 // several in place of its first one, which go by number, or fewer.
 std::vector<std::string_view> NamesOf(const Case& c, const Plan& plan) {
@@ -138,10 +135,21 @@ std::vector<std::string_view> NamesOf(const Case& c, const Plan& plan) {
   std::vector<std::string_view> names = op.OutputAxes(c, *own);
   while (names.size() > rank) names.erase(names.begin());
   if (names.size() == rank) return names;
-  const std::size_t outer = std::min(rank - names.size() + 1, std::size(kNumbered));
+  const std::size_t outer = std::min(rank - names.size() + 1, std::size(kNumberedAxes));
   names.erase(names.begin());
-  names.insert(names.begin(), std::begin(kNumbered), std::begin(kNumbered) + outer);
+  names.insert(names.begin(), std::begin(kNumberedAxes), std::begin(kNumberedAxes) + outer);
   return names;
+}
+
+// Whether the wrong elements are most of a rectangle of the last two axes, at one index of each
+// outer axis.
+bool IsOneBlock(const Anatomy& a) {
+  const std::size_t n = a.axes.size();
+  if (n < 2 || a.wrong == 1 || a.wrong == a.seen || a.fill < 0.5) return false;
+  const auto outer = a.axes.end() - 2;
+  return std::all_of(a.axes.begin(), outer, [](const AxisErrors& axis) { return axis.hit == 1; }) &&
+         std::all_of(outer, a.axes.end(),
+                     [](const AxisErrors& axis) { return axis.kind == AxisErrors::Kind::kRange; });
 }
 
 }  // namespace
@@ -340,6 +348,7 @@ Anatomy ErrorMap::Finish() {
     }
     a.samples = std::move(fewer);
   }
+  a.one_block = IsOneBlock(a);
   a.words = DescribeErrors(a);
   return std::move(a);
 }

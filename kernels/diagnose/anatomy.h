@@ -39,6 +39,7 @@ struct Anatomy {
   std::int64_t wrong = 0;
   std::vector<AxisErrors> axes;  // the output's, outermost first
   double fill = 0;               // wrong elements over all elements at the axes' hit indices
+  bool one_block = false;        // they are most of one rectangle of the last two axes
   // Of the last two axes, column less row; absent where there are not two.
   std::optional<std::int64_t> least_diagonal;
   std::optional<std::int64_t> most_diagonal;

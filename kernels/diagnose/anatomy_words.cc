@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/str_format.h"
 #include "kernels/judge/verdict.h"
@@ -18,7 +19,10 @@ constexpr double kNearly = 0.99;
 // Indices of a period that are written out.
 constexpr std::int64_t kShownPeriods = 3;
 
-bool HasNumber(std::string_view name) { return name.starts_with("axis "); }
+bool HasNumber(std::string_view name) {
+  return std::find(std::begin(kNumberedAxes), std::end(kNumberedAxes), name) !=
+         std::end(kNumberedAxes);
+}
 
 std::string Periodic(const AxisErrors& axis) {
   const std::string name = Plural(axis.name);
@@ -31,16 +35,6 @@ std::string Periodic(const AxisErrors& axis) {
   }
   return Cat(name, " ", Join(shown, ", "), at < axis.extent ? " …" : "", OfAxis(axis.name),
              " (period ", axis.period, ")");
-}
-
-// A rectangle of the last two axes, every outer axis with one index.
-bool IsBlock(const Anatomy& a) {
-  const std::size_t n = a.axes.size();
-  if (n < 2) return false;
-  for (std::size_t d = 0; d + 2 < n; ++d) {
-    if (a.axes[d].hit != 1) return false;
-  }
-  return a.axes[n - 2].kind == Kind::kRange && a.axes[n - 1].kind == Kind::kRange;
 }
 
 std::string BlockWords(const Anatomy& a) {
@@ -128,7 +122,7 @@ std::string DescribeErrors(const Anatomy& a) {
     for (const AxisErrors& axis : a.axes) at.push_back(axis.first);
     return Cat("a single element, [", Join(at, ","), "]", of_seen);
   }
-  if (IsBlock(a) && a.fill >= 0.5) return Cat(BlockWords(a), of_seen);
+  if (a.one_block) return Cat(BlockWords(a), of_seen);
   std::string words = Diagonal(a);
   bool scattered = false;
   if (words.empty()) {

@@ -18,8 +18,10 @@ std::string DescribeErrors(const Anatomy& a);
 // "every row but 63", "37 of 64 rows". Empty where every index is hit.
 std::string DescribeAxis(const AxisErrors& axis);
 
-// An axis may have a number for its name, "axis 1". Then its places are indices of it: "index 63 of
-// axis 1", "the last 8 indices of axis 1".
+// An axis may have a number for its name. Then its places are indices of it: "index 63 of axis 1",
+// "the last 8 indices of axis 1".
+inline constexpr std::string_view kNumberedAxes[] = {"axis 0", "axis 1", "axis 2", "axis 3",
+                                                     "axis 4", "axis 5", "axis 6", "axis 7"};
 
 // "row", and "index" of a numbered axis.
 std::string_view Singular(std::string_view name);

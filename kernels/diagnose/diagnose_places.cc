@@ -174,9 +174,7 @@ std::optional<Reading> Tail(const Symptoms& s) {
 }
 
 std::optional<Reading> OneBlock(const Symptoms& s) {
-  if (s.anatomy == nullptr || s.anatomy->words.find(" block at ") == std::string::npos) {
-    return std::nullopt;
-  }
+  if (s.anatomy == nullptr || !s.anatomy->one_block) return std::nullopt;
   return Reading{
       "one block of the output is wrong: one tile, computed by one thread block or core",
       "look at that tile's indices and at what it shares with its neighbours; if another "

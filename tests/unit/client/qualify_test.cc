@@ -439,7 +439,7 @@ TEST(Qualify, TheReportOrdersAndCounts) {
   EXPECT_EQ(FitnessOf(report), Fitness::kQualified);
   report.missing.push_back({"a02:7575", "refused", {}, {}});
   EXPECT_EQ(FitnessOf(report), Fitness::kInconclusive);
-  report.missing.push_back({"a01:7575", "expected 8 devices, found 1", 8, 1});
+  report.missing.push_back({"a01:7575", "7 too few", 8, 1, false, true});
   EXPECT_EQ(FitnessOf(report), Fitness::kFailed);
 }
 
@@ -447,7 +447,7 @@ TEST(Qualify, MoreDevicesThanExpectedFailNone) {
   QualificationReport report;
   report.level = *ParseLevel("quick");
   report.devices.emplace_back().fit.grievances = {Aggrieved("A000", "")};
-  report.missing.push_back({"a01:7575", "expected 1 devices, found 2", 1, 2});
+  report.missing.push_back({"a01:7575", "1 too many", 1, 2, false, true});
   EXPECT_EQ(FitnessOf(report), Fitness::kInconclusive);
   const Json json = QualificationJson(report);
   EXPECT_EQ(json["missing"][0]["code"], "A904");
@@ -468,10 +468,10 @@ TEST(Qualify, TheCountsOfTheSummaryAddUp) {
   EXPECT_EQ(QualificationSummary(report),
             "quick: 2 QUALIFIED of 2 devices on 2 nodes, 1 of 3 nodes missing");
   // The device that is missing by its name is one of those that are missing by their number.
-  report.missing = {{"a01", "expected 3 devices, found 1", 3, 1}, {"a01", "cuda:1: gone", 1, 0}};
+  report.missing = {{"a01", "2 too few", 3, 1, false, true}, {"a01", "expected one", 1, 0}};
   EXPECT_EQ(QualificationSummary(report),
             "quick: 2 QUALIFIED of 2 devices on 2 nodes, 2 devices missing");
-  report.missing = {{"a01", "expected 0 devices, found 1", 0, 1}};
+  report.missing = {{"a01", "1 too many", 0, 1, false, true}};
   EXPECT_EQ(QualificationSummary(report),
             "quick: 2 QUALIFIED of 2 devices on 2 nodes, 1 device more than expected");
   report.devices.clear();

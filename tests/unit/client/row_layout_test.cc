@@ -84,7 +84,7 @@ TEST(RowLayout, ANameOrNoteWithoutRoomHasALineOfItsOwn) {
   EXPECT_EQ(lines[1].find("0.92"), Lines(layout.Line(ARow("gemm")))[0].find("0.92"));
 
   Row row = ARow(kLong);
-  row.note = "look closer: below 40 %";
+  row.whole_note = "look closer: below 40 %";
   lines = Lines(layout.Line(row));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[1], "    look closer: below 40 %");
@@ -96,7 +96,7 @@ TEST(RowLayout, AReasonThatHasNoRoomGoesOnBelow) {
   Row row;
   row.verdict = "unsupported";
   row.name = "gemm 1024x1024x1024 bf16 onednn";
-  row.note =
+  row.whole_note =
       "oneDNN 2.6.3 has no primitive for bf16 matmul to bf16 on this CPU (could not create "
       "a primitive descriptor iterator)";
   for (const int width : {60, 80, 120}) {
@@ -161,6 +161,29 @@ TEST(Rows, InCacheStandsWhereARoofWouldBe) {
   EXPECT_EQ(row.of_roof, "in cache");
   EXPECT_THAT(row.rate, StartsWith("300 GB"));
   EXPECT_EQ(row.note, "") << "no share of a roof to look closer at";
+}
+
+TEST(Rows, TheNoteIsThereWithAndWithoutTheChange) {
+  v1::CaseResult result = MakeResult(0, v1::VERDICT_PASSED);
+  v1::BenchStats& bench = *result.mutable_bench();
+  bench.set_noisy(true);
+  bench.set_noise(0.01);
+  bench.mutable_baseline()->set_change(v1::CHANGE_FASTER);
+  bench.mutable_baseline()->set_ratio(0.5);
+  const Row row = RowOf(result);
+  EXPECT_THAT(row.note, Not(HasSubstr(row.change)));
+  EXPECT_EQ(row.whole_note, row.note + "; " + row.change);
+  result.set_verdict(v1::VERDICT_FAILED);
+  EXPECT_EQ(RowOf(result).whole_note, RowOf(result).note) << "its finding says the change";
+}
+
+TEST(RowLayout, AVerdictHasItsColour) {
+  Row row = ARow("gemm");
+  EXPECT_THAT(RowLayout(0, true).Line(row), StartsWith("  \x1b[2mpassed"));
+  row.judged = v1::VERDICT_PASSED;
+  EXPECT_THAT(RowLayout(0, true).Line(row), StartsWith("  \x1b[32mpassed"));
+  row.judged = v1::VERDICT_ERROR;
+  EXPECT_THAT(RowLayout(0, true).Line(row), StartsWith("  \x1b[31;1mpassed"));
 }
 
 // What a user's function raised is shown to whoever looks at the job.

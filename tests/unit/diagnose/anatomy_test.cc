@@ -123,6 +123,18 @@ TEST(Anatomy, SaysIndicesOfNumberedAxes) {
             "all at the last index (99) of axis 1, and at every index of axis 0 but 13, 38");
 }
 
+TEST(Anatomy, ABlockReadsAsATile) {
+  const CaseOutcome outcome =
+      RunDistorted(GemmCase(DType::kF32, 64, 48, 32), [](std::vector<double>& y, const Plan&) {
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const bool inside = i / 48 >= 16 && i / 48 < 32 && i % 48 >= 20 && i % 48 < 36;
+          if (inside) y[i] += 3 + 5 * std::sin(static_cast<double>(7 * i + 1));
+        }
+      });
+  EXPECT_EQ(outcome.pattern_of_errors, "all in one 16x16 block at [16,20]");
+  EXPECT_THAT(outcome.reads_as, HasSubstr("one block of the output is wrong"));
+}
+
 TEST(Anatomy, APassHasNone) {
   const CaseOutcome outcome =
       RunDistorted(GemmCase(DType::kF32, 16, 16, 16), [](std::vector<double>&, const Plan&) {});
