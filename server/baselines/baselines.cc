@@ -12,6 +12,7 @@
 #include "server/base/log.h"
 #include "server/base/request_errors.h"
 #include "server/baselines/baseline_gaps.h"
+#include "server/store/each_result.h"
 
 namespace assay::server {
 namespace {
@@ -20,8 +21,7 @@ constexpr std::string_view kPrefix = "baselines/";
 constexpr std::size_t kMaxIdBytes = 64;
 constexpr double kMaxThreshold = 10;
 constexpr std::size_t kMostNameBytes = 4096;  // of a baseline that a caller has
-constexpr int kPage = 1000;
-constexpr int kMostResults = 10'000;  // of a baseline that a caller has
+constexpr int kMostResults = 10'000;          // of a baseline that a caller has
 
 bool IsAlphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -120,16 +120,11 @@ absl::StatusOr<v1::Baseline> Baselines::OfJob(std::string_view name) {
   }
   v1::Baseline baseline = Describe(*job);
   bool timed = false;
-  for (std::int32_t from = 0;;) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
-    if (!page.ok()) return page.status();
-    if (page->empty()) break;
-    for (const v1::CaseResult& result : *page) {
-      timed = timed || WasTimed(result);
-      AddTiming(result, baseline);
-    }
-    from = page->back().index() + 1;
-  }
+  const absl::Status read = ForEachResult(store_, name, [&](const v1::CaseResult& result) {
+    timed = timed || WasTimed(result);
+    AddTiming(result, baseline);
+  });
+  if (!read.ok()) return read;
   if (baseline.results().empty() && baseline.untimed().empty()) {
     return absl::FailedPreconditionError(Cat(
         name, timed ? std::string(kNoTimeCounts) : " timed nothing: run it with mode benchmark"));

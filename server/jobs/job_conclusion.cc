@@ -1,6 +1,5 @@
 #include "server/jobs/job_conclusion.h"
 
-#include <cstdint>
 #include <utility>
 
 #include "kernels/text/cat.h"
@@ -10,6 +9,7 @@
 #include "server/baselines/baseline_times.h"
 #include "server/pass/job_verdict.h"
 #include "server/plan/selftest.h"
+#include "server/store/each_result.h"
 
 namespace assay::server {
 namespace {
@@ -60,33 +60,18 @@ v1::Job JobConclusion::End(const ActiveJob& job, v1::Job settled, EarlyEnd early
 }
 
 bool JobConclusion::AnyHeld(const std::string& name) const {
-  constexpr int kPage = 200;
-  for (std::int32_t from = 0;;) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
-    if (!page.ok()) return true;
-    if (page->empty()) return false;
-    for (const v1::CaseResult& result : *page) {
-      if (WasHeld(result)) return true;
-    }
-    from = page->back().index() + 1;
-  }
+  return AnyResult(store_, name, WasHeld).value_or(true);
 }
 
 absl::StatusOr<v1::SelftestReport> JobConclusion::Score(const std::string& name) const {
-  constexpr int kPage = 200;
   std::vector<v1::Kernel> kernels;
   for (const auto& executor : devices_.executors) {
     const std::vector<v1::Kernel>& own = executor->Kernels();
     kernels.insert(kernels.end(), own.begin(), own.end());
   }
   SelftestScore score(std::move(kernels));
-  for (std::int32_t from = 0;;) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
-    if (!page.ok()) return page.status();
-    if (page->empty()) break;
-    for (const v1::CaseResult& result : *page) score.Add(result);
-    from = page->back().index() + 1;
-  }
+  const auto add = [&](const v1::CaseResult& result) { score.Add(result); };
+  if (absl::Status s = ForEachResult(store_, name, add); !s.ok()) return s;
   v1::SelftestReport report = score.Report();
   for (const v1::SelftestRow& row : report.rows()) {
     if (row.caught()) continue;
@@ -126,17 +111,11 @@ SuiteTally JobConclusion::Tally(const ActiveJob& job, const v1::Job& ended) cons
       ended.state() != v1::JOB_STATE_FINISHED) {
     return {};
   }
-  constexpr int kPage = 200;
   std::vector<v1::Device> described;
   for (const auto& executor : devices_.executors) described.push_back(executor->Describe());
   SuiteTally tally(described);
-  for (std::int32_t from = 0;;) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(job.name, from, kPage);
-    if (!page.ok()) return {};
-    if (page->empty()) return tally;
-    for (const v1::CaseResult& result : *page) tally.Add(result);
-    from = page->back().index() + 1;
-  }
+  const auto add = [&](const v1::CaseResult& result) { tally.Add(result); };
+  return ForEachResult(store_, job.name, add).ok() ? std::move(tally) : SuiteTally();
 }
 
 std::function<void()> JobConclusion::MetricsOf(const ActiveJob& job, const v1::Job& ended) const {

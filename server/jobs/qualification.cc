@@ -1,7 +1,6 @@
 #include "server/jobs/qualification.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "server/baselines/baseline_times.h"
 #include "server/pass/job_verdict.h"
 #include "server/plan/selftest.h"
+#include "server/store/each_result.h"
 
 namespace assay::server {
 namespace {
@@ -147,7 +147,6 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
   if (alone && ended.verdict() != v1::VERDICT_FAILED) {
     return std::vector<Qualification>{{ended.devices(0), ended.verdict()}};
   }
-  constexpr int kPage = 200;
   std::map<std::string, Share> shares;
   for (const std::string& device : ended.devices()) {
     Share& share = shares[device];
@@ -159,23 +158,17 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
       if (!held) *share.job.add_findings() = finding;
     }
   }
-  for (std::int32_t from = 0;;) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page =
-        store.Results(ended.name(), from, kPage);
-    if (!page.ok() && alone) return std::vector<Qualification>{{ended.devices(0), ended.verdict()}};
-    if (!page.ok()) return page.status();
-    if (page->empty()) break;
-    for (const v1::CaseResult& result : *page) {
-      Share& share = shares[result.device()];
-      const auto without = terms.callers_baseline ? WithoutBaseline(result) : std::nullopt;
-      share.held |= without.has_value();
-      const v1::Verdict verdict = without.value_or(result.verdict());
-      const bool failed = verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR;
-      share.wrong |= failed && IsWrong(result);
-      CountVerdict(*share.job.mutable_counts(), verdict);
-    }
-    from = page->back().index() + 1;
-  }
+  const absl::Status read = ForEachResult(store, ended.name(), [&](const v1::CaseResult& result) {
+    Share& share = shares[result.device()];
+    const auto without = terms.callers_baseline ? WithoutBaseline(result) : std::nullopt;
+    share.held |= without.has_value();
+    const v1::Verdict verdict = without.value_or(result.verdict());
+    const bool failed = verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR;
+    share.wrong |= failed && IsWrong(result);
+    CountVerdict(*share.job.mutable_counts(), verdict);
+  });
+  if (!read.ok() && alone) return std::vector<Qualification>{{ended.devices(0), ended.verdict()}};
+  if (!read.ok()) return read;
   std::vector<Qualification> devices;
   devices.reserve(shares.size());
   for (const auto& [device, share] : shares) {

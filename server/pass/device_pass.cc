@@ -16,6 +16,7 @@
 #include "server/baselines/profiling.h"
 #include "server/pass/job_verdict.h"
 #include "server/plan/job_plan.h"
+#include "server/store/each_result.h"
 
 namespace assay::server {
 namespace {
@@ -219,18 +220,10 @@ void DevicePass::Learn(const Turn& turn, const v1::CaseResult& result) {
 }
 
 void DevicePass::TakeUpBudget() {
-  constexpr int kPage = 200;
-  for (std::int32_t from = 0;;) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page =
-        means_.store.Results(job_->name, from, kPage);
-    if (!page.ok()) {
-      Log(LogLevel::kWarn, "job.budget_unknown",
-          {{"job", job_->name}, {"reason", std::string(page.status().message())}});
-      return;
-    }
-    if (page->empty()) return;
-    for (const v1::CaseResult& result : *page) TakeUp(result);
-    from = page->back().index() + 1;
+  const auto take_up = [this](const v1::CaseResult& result) { TakeUp(result); };
+  if (absl::Status s = ForEachResult(means_.store, job_->name, take_up); !s.ok()) {
+    Log(LogLevel::kWarn, "job.budget_unknown",
+        {{"job", job_->name}, {"reason", std::string(s.message())}});
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "server/store/each_result.h"
 
 namespace assay::server {
 namespace {
@@ -72,6 +73,34 @@ JobUpdate Results(const std::string& id, int begin, int end) {
   JobUpdate update{.name = "jobs/" + id};
   for (int n = begin; n < end; ++n) update.events.push_back(ResultEvent(n, v1::VERDICT_PASSED));
   return update;
+}
+
+TEST_F(StoreTest, EachResultIsVisitedOnceWhateverThePages) {
+  auto store = Open();
+  constexpr int kCases = 2100;
+  ASSERT_TRUE(store->CreateJob(MakeJob("a", kCases)).ok());
+  ASSERT_TRUE(store->Apply(Results("a", 0, kCases)).ok());
+  int next = 0;
+  const absl::Status read = ForEachResult(
+      *store, "jobs/a", [&](const v1::CaseResult& r) { EXPECT_EQ(r.index(), next++); });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(next, kCases);
+  int visited = 0;
+  const auto is = [&](int index) {
+    visited = 0;
+    return AnyResult(*store, "jobs/a",
+                     [&, index](const v1::CaseResult& r) {
+                       ++visited;
+                       return r.index() == index;
+                     })
+        .value();
+  };
+  EXPECT_TRUE(is(1500));
+  EXPECT_EQ(visited, 1501) << "none is read after the one";
+  EXPECT_FALSE(is(kCases));
+  EXPECT_EQ(visited, kCases);
+  EXPECT_EQ(ForEachResult(*store, "jobs/b", [](const v1::CaseResult&) {}).code(),
+            store->Results("jobs/b", 0, 1).status().code());
 }
 
 TEST_F(StoreTest, HistorySurvivesReopening) {
