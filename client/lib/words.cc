@@ -1,13 +1,11 @@
 #include "client/lib/words.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/lib/text.h"
+#include "proto/near_name.h"
 
 namespace assay::client {
 namespace {
@@ -29,22 +27,6 @@ bool SaidInUpperCase(const google::protobuf::EnumDescriptor& type) {
 bool IsAccelerator(std::string_view device) {
   const std::string_view id = device.substr(device.rfind('/') + 1);
   return !id.empty() && !id.starts_with("cpu") && !id.starts_with("simt");
-}
-
-// Levenshtein's distance.
-std::size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -81,17 +63,8 @@ absl::StatusOr<int> ParseEnumWord(const google::protobuf::EnumDescriptor& type,
 }
 
 std::string NearWord(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string* best = nullptr;
-  std::size_t best_distance = word.size() / 3 + 2;
-  for (const std::string& candidate : candidates) {
-    const std::size_t distance = Distance(word, candidate);
-    // A word that shares less than half its letters is a guess, not a near miss.
-    if (distance < best_distance && 2 * distance <= std::max(word.size(), candidate.size())) {
-      best = &candidate;
-      best_distance = distance;
-    }
-  }
-  return best == nullptr ? "" : *best;
+  const std::vector<std::string_view> known(candidates.begin(), candidates.end());
+  return std::string(NearestName(word, known));
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -42,7 +42,7 @@ absl::StatusOr<Enum> ParseWord(std::string_view what, std::string_view word) {
   return static_cast<Enum>(*number);
 }
 
-// The candidate a user most likely meant; empty where none is near.
+// The candidate a user most likely meant (NearestName); empty where none is near.
 std::string NearWord(std::string_view word, const std::vector<std::string>& candidates);
 
 // `; did you mean "gemm"?`, or nothing where no candidate is near.

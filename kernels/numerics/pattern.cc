@@ -10,7 +10,7 @@
 
 #include "kernels/numerics/unit_places.h"
 #include "kernels/text/cat.h"
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 
 namespace assay::inline kernels {
 namespace {

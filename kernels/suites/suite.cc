@@ -17,7 +17,7 @@
 #include "kernels/suites/case_values.h"
 #include "kernels/suites/toml_values.h"
 #include "kernels/text/cat.h"
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 
 namespace assay::inline kernels {
 namespace {

@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "kernels/ops/field.h"
 #include "kernels/text/cat.h"
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 
 namespace assay::inline kernels::suites {
 

@@ -15,7 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "kernels/text/cat.h"
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 
 namespace assay::server {
 namespace {

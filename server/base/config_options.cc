@@ -2,7 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/text/cat.h"
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 
 namespace assay::server::options {
 namespace {

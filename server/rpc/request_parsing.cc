@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "kernels/text/cat.h"
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 #include "server/base/request_errors.h"
 
 namespace assay::server {

@@ -42,6 +42,7 @@ TEST(Words, NearMeansNear) {
   const std::vector<std::string> known = {"gemm", "conv", "attention", "softmax"};
   EXPECT_EQ(NearWord("atention", known), "attention");
   EXPECT_EQ(NearWord("gem", known), "gemm");
+  EXPECT_EQ(NearWord("gmem", known), "gemm") << "a swap is one edit, as for the daemon";
   EXPECT_EQ(NearWord("quux", known), "");
 }
 

@@ -1,5 +1,5 @@
 // The nearest known name: names whose lengths differ by too much are left out, and by nothing else.
-#include "kernels/text/near_name.h"
+#include "proto/near_name.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
-// Finds the known name that is nearest to a mistyped one, for "did you mean". std-only.
-#ifndef ASSAY_KERNELS_TEXT_NEAR_NAME_H_
-#define ASSAY_KERNELS_TEXT_NEAR_NAME_H_
+// Finds the known name that is nearest to a mistyped one, for "did you mean". The daemon and the
+// client must guess alike, so both ask here. Standard library only.
+#ifndef ASSAY_PROTO_NEAR_NAME_H_
+#define ASSAY_PROTO_NEAR_NAME_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace assay::inline kernels {
+namespace assay {
 
 // The number of edits that turn `from` into `to`: insertions, deletions, substitutions, and swaps
 // of neighbours (optimal string alignment).
@@ -48,6 +49,6 @@ inline std::string_view NearestName(std::string_view word,
   return nearest;
 }
 
-}  // namespace assay::kernels
+}  // namespace assay
 
-#endif  // ASSAY_KERNELS_TEXT_NEAR_NAME_H_
+#endif  // ASSAY_PROTO_NEAR_NAME_H_
