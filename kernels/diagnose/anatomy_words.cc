@@ -4,9 +4,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "absl/strings/str_format.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/percent.h"
 
 namespace assay::inline kernels {
 namespace {
@@ -78,13 +78,6 @@ std::string Plural(std::string_view name) {
 }
 
 std::string OfAxis(std::string_view name) { return HasNumber(name) ? Cat(" of ", name) : ""; }
-
-std::string Percent(double share) {
-  const double percent = 100 * share;
-  if (percent >= 9.95) return absl::StrFormat("%.0f %%", percent);
-  if (percent >= 0.095) return absl::StrFormat("%.1f %%", percent);
-  return absl::StrFormat("%.2g %%", percent);
-}
 
 std::string DescribeAxis(const AxisErrors& axis) {
   const std::string_view one = Singular(axis.name);

@@ -30,9 +30,6 @@ std::string Plural(std::string_view name);
 // "", and " of axis 1".
 std::string OfAxis(std::string_view name);
 
-// "6.2 %".
-std::string Percent(double share);
-
 }  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_DIAGNOSE_ANATOMY_WORDS_H_

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "kernels/diagnose/anatomy_words.h"
 #include "kernels/diagnose/diagnose_rules.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/percent.h"
 
 namespace assay::inline kernels {
 namespace internal {

@@ -16,8 +16,6 @@ constexpr std::int64_t kMostBlock[3] = {1024, 1024, 64};  // in x, y, z
 constexpr std::int64_t kMostGrid[3] = {2147483647, 65535, 65535};
 constexpr char kAxes[] = "xyz";
 
-std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
-
 const char* Word(std::uint32_t dtype) {
   constexpr const char* kWords[] = {"?",    "fp64",   "fp32",     "tf32", "fp16",
                                     "bf16", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz",

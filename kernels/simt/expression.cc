@@ -12,8 +12,6 @@ constexpr std::string_view kFunctions[] = {"min", "max", "ceil_div"};
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
-
 // Descends recursively. After the first error nothing is read any more, and values mean nothing.
 class Parser {
  public:

@@ -40,6 +40,9 @@ std::string CheckExpression(std::string_view text);
 // Whether the text is nothing but a name: a letter or '_', then letters, digits and '_'.
 bool IsName(std::string_view text);
 
+// The text between quotation marks, for a message.
+inline std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
 }  // namespace assay::kernels::simt
 
 #endif  // ASSAY_KERNELS_SIMT_EXPRESSION_H_

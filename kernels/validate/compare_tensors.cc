@@ -25,6 +25,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/hex.h"
 
 namespace assay::inline kernels {
 namespace {
@@ -237,15 +238,12 @@ class Comparing final : public TensorComparison {
           "the tensor has no elements: nothing was compared");
       return absl::OkStatus();
     }
-    const auto hex = [](const std::uint64_t(&words)[2]) {
-      return absl::StrFormat("%016x%016x", words[0], words[1]);
-    };
     const std::string wanted = absl::AsciiStrToLower(c_.expected_digest);
-    if (wanted == hex(digest->raw) || wanted == hex(digest->canonical)) {
+    if (wanted == Hex128(digest->raw) || wanted == Hex128(digest->canonical)) {
       outcome_.verdict = Verdict::kPassed;
     } else {
       Add(Verdict::kFailed, Reason::kExact,
-          Cat("the digest is ", hex(digest->canonical), " (canonical) and ", hex(digest->raw),
+          Cat("the digest is ", Hex128(digest->canonical), " (canonical) and ", Hex128(digest->raw),
               " (raw bits), expected ", wanted));
     }
     return absl::OkStatus();

@@ -13,14 +13,11 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/ops/changed_fields.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/hex.h"
 #include "kernels/validate/host_inputs.h"
 
 namespace assay::inline kernels {
 namespace {
-
-std::string Hex128(const std::uint64_t (&words)[2]) {
-  return absl::StrFormat("%016x%016x", words[0], words[1]);
-}
 
 std::string Shown(const ElementSample& s, const Plan& plan) {
   const int digits = std::max(1, Info(plan.output.dtype).storage_bits / 4);

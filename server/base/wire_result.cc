@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/judge/phase.h"
+#include "kernels/text/hex.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
 
@@ -170,10 +171,6 @@ void ToPrecision(const Precision& from, v1::Precision* to) {
   if (from.gain_error) to->set_gain_error(*from.gain_error);
   if (from.offset) to->set_offset(*from.offset);
   to->set_looks_like(from.looks_like);
-}
-
-std::string Hex128(const std::uint64_t (&words)[2]) {
-  return absl::StrFormat("%016x%016x", words[0], words[1]);
 }
 
 void ToFinding(const Finding& from, v1::Finding& to) {

@@ -9,6 +9,7 @@
 #include "kernels/numerics/change.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/percent.h"
 #include "kernels/text/shell_word.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
@@ -56,13 +57,6 @@ std::string SecondsWords(double seconds) {
     return text;
   }
   return Cat(seconds, " s");
-}
-
-std::string Percent(double share) {
-  char text[32];
-  const double percent = 100 * share;
-  std::snprintf(text, sizeof text, percent < 99.5 ? "%.2g %%" : "%.0f %%", percent);
-  return text;
 }
 
 // Slower only if its baseline would have been faster but for what it waited.

@@ -48,13 +48,11 @@ absl::StatusOr<std::string> EntryOf(std::string_view file_name, std::string_view
 
 namespace {
 
-std::string Quoted(std::string_view text) { return Cat("\"", text, "\""); }
-
 template <class Texts>
 std::string List(const Texts& texts) {
   std::vector<std::string> quoted;
   quoted.reserve(std::size(texts));
-  for (const std::string& text : texts) quoted.push_back(Quoted(text));
+  for (const std::string& text : texts) quoted.push_back(simt::Quoted(text));
   return Cat("{", Join(quoted, ", "), "}");
 }
 
@@ -81,13 +79,13 @@ absl::StatusOr<std::string> CudaProgram(std::string_view file_name, std::string_
   if (!name.ok()) return name.status();
   std::vector<std::string> arguments = launch.args;
   arguments.emplace_back();  // an array has an element at least
-  return Cat("#include <assay_simt_stub.h>\n#include ", Quoted(file_name),
+  return Cat("#include <assay_simt_stub.h>\n#include ", simt::Quoted(file_name),
              "\n#line 1 \"launch description\"\n", DynamicShared(found),
              "namespace {\nusing AssaySimtCalls = assay::simt::Calls<&", *name, ", decltype(&",
              *name, ")>;\nconstexpr const char* kAssaySimtArguments[] = ", List(arguments),
-             ";\nconstexpr assay::simt::ProgramText kAssaySimtText = {\n    ", Quoted(*name),
+             ";\nconstexpr assay::simt::ProgramText kAssaySimtText = {\n    ", simt::Quoted(*name),
              ",\n    ", List(launch.grid), ",\n    ", List(launch.block), ",\n    ",
-             Quoted(launch.shared), ",\n    kAssaySimtArguments,\n    ", launch.args.size(),
+             simt::Quoted(launch.shared), ",\n    kAssaySimtArguments,\n    ", launch.args.size(),
              ",\n    AssaySimtCalls::kParameters,\n    AssaySimtCalls::kCount,\n    "
              "&AssaySimtCalls::Call};\n}  // namespace\n"
              "extern \"C\" __attribute__((visibility(\"default\"))) const int assay_simt_v1;\n"
