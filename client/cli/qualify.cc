@@ -361,7 +361,7 @@ void AddOptions(CLI::App& qualify, const std::shared_ptr<Words>& words) {
        absl::StrCat("with --baseline: the change that counts (default ", kThresholdHelp, ")"));
   text("--seed", words->seed, "N",
        "seed of the data (default: made from the day, the node and the device)");
-  text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
+  text("--budget", words->budget, "TIME", "time for the level's cases (default: the level's)");
   text("--case-deadline", words->case_deadline, "TIME",
        "longest time for a case (default: the daemon's)");
   text("--job-deadline", words->job_deadline, "TIME",
@@ -372,8 +372,9 @@ void AddOptions(CLI::App& qualify, const std::shared_ptr<Words>& words) {
       "--on-verdict", words->hook, "COMMAND",
       "run this for each device, and for each MISSING one; it gets the verdict as JSON on standard "
       "input");
-  text("--hook-deadline", words->hook_deadline, "DURATION",
-       "longest time for the hook; after it the hook is killed (default 60s)");
+  text(
+      "--hook-deadline", words->hook_deadline, "TIME",
+      "longest time for the command of --on-verdict; after it the command is killed (default 60s)");
   AddWholeNumber(qualify, "at-once", words->at_once,
                  "nodes that are asked at the same time (default 256)", {1, 1024});
   qualify.add_flag("--fail-early", words->fail_early,

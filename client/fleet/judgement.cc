@@ -29,7 +29,7 @@ Evidence Against(Charge charge, std::string case_name, std::string provider) {
 
 Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
   Evidence evidence =
-      Against(Charge::kSuspect, fleet.text(suspect.vote.name), fleet.text(suspect.vote.provider));
+      Against(Charge::kAccused, fleet.text(suspect.vote.name), fleet.text(suspect.vote.provider));
   evidence.probe = fleet.text(suspect.vote.probe);
   evidence.of_output = suspect.vote.of_output;
   evidence.digest = DigestText(suspect.vote.digest);
@@ -69,7 +69,7 @@ Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
 
 Evidence PrecisionEvidence(const Fleet& fleet, const InexactCase& inexact) {
   const PrecisionRow& row = inexact.row;
-  Evidence evidence = Against(Charge::kSuspect, fleet.text(row.name), fleet.text(row.provider));
+  Evidence evidence = Against(Charge::kAccused, fleet.text(row.name), fleet.text(row.provider));
   evidence.reason = "precision";
   evidence.rms = row.rms;
   evidence.peers_rms = inexact.peers_rms;
@@ -392,7 +392,7 @@ class Judging {
 
 const char* ChargeWord(Charge charge) {
   switch (charge) {
-    case Charge::kSuspect:
+    case Charge::kAccused:
       return "SUSPECT";
     case Charge::kFailed:
       return "FAILED";

@@ -31,9 +31,9 @@
 
 namespace assay::client {
 
-enum class Charge { kSuspect, kFailed, kSlow };
+enum class Charge { kAccused, kFailed, kSlow };
 
-// "SUSPECT".
+// Its word in reports: "SUSPECT" of an accused device, "FAILED", "SLOW".
 const char* ChargeWord(Charge charge);
 
 // What one case, or all its times together, say against a device.

@@ -62,7 +62,7 @@ bool Failed(const v1::CaseResult& result) {
 Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
   const std::string verdict = Word(result.verdict());
   switch (evidence.charge) {
-    case Charge::kSuspect: {
+    case Charge::kAccused: {
       if (evidence.rms) return ReadPrecision(evidence, result, text);
       std::string digest;
       std::optional<bool> golden;

@@ -24,7 +24,7 @@ std::string Summary(const Accused& accused) {
   std::size_t digests = 0, inexact = 0, failed = 0, slow = 0, jobs = 0;
   double worst = 0, whole = 0;
   for (const Evidence& evidence : accused.evidence) {
-    digests += evidence.charge == Charge::kSuspect && !evidence.rms;
+    digests += evidence.charge == Charge::kAccused && !evidence.rms;
     inexact += evidence.rms ? 1 : 0;
     failed += evidence.charge == Charge::kFailed && !evidence.case_name.empty();
     jobs += evidence.charge == Charge::kFailed && evidence.case_name.empty();

@@ -75,7 +75,7 @@ constexpr CommonField kCommonFields[] = {
      "full, or checksum: random row and column sums of a gemm, for screening (default full)"},
     {"checksum_probes", "checksum-probes",
      "random vectors of a checksum, at most 64; a sign-off uses 20 (default 4)"},
-    {"probes", "probes", "also check exact probes and identities: true or false (default true)"},
+    {"probes", "probes", "also check exact cases and identities: true or false (default true)"},
     {"accumulations", "accumulations",
      "products that are summed in each element, for the derived rule (default: the operator's "
      "own); an operator of your own needs it"},

@@ -8,7 +8,7 @@
 
 namespace assay::client {
 
-// The launches of a case whose outputs were judged: repeated ones and exact probes count, launches
+// The launches of a case whose outputs were judged: repeated ones and exact cases count, launches
 // that were only timed do not. 0 if the case did not pass.
 std::int64_t JudgedLaunches(const v1::CaseResult& result);
 

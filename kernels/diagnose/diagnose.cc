@@ -236,9 +236,9 @@ std::optional<Reading> TooWide(const Symptoms& s) {
   if (FindingOf(s, Reason::kSuspect) == nullptr || !s.plan.vacuous) return std::nullopt;
   return Reading{
       "", s.plan.elementwise
-              ? "run smaller positions, whose bound says something, or trust the probes alone"
+              ? "run smaller positions, whose bound says something, or trust the exact cases alone"
               : "run fewer terms (a shorter sum has a bound that says something), or "
-                "trust the exact probes alone"};
+                "trust the exact cases alone"};
 }
 
 std::optional<Reading> NothingProven(const Symptoms& s) {

@@ -93,7 +93,7 @@ constexpr Blame UsualBlame(Reason reason) {
 struct Finding {
   Reason reason = Reason::kUnspecified;
   std::string message = {};  // a sentence with the figures
-  std::string subject = {};  // the name of an exact probe; empty: the whole case
+  std::string subject = {};  // the name of an exact case; empty: the whole case
   std::string operand = {};  // the inputs that the kernel changed; empty: none
   std::size_t headline = 0;  // bytes of the message before its worst element; 0: it names none
   Blame blame = UsualBlame(reason);

@@ -39,7 +39,7 @@ struct Provenance {
   std::int64_t first = -1;  // logical index
 };
 
-// An exact probe or an identity: see Op::Probes.
+// An exact case or an identity: see Op::Probes.
 struct ProbeOutcome {
   std::string name;
   Verdict verdict = Verdict::kUnspecified;  // PASSED, FAILED, or SKIPPED with the reason

@@ -1,6 +1,7 @@
-// Reads golden digests: the digests that the exact probes of a suite's cases must give on every
-// device, provider and tiling. The file golden/<suite>.tsv beside the suites has one line for each
-// case and probe: the case without its provider, the probe, and the canonical digest.
+// Reads golden digests: the digests that the exact cases of a suite must give on every device,
+// provider and tiling. The file golden/<suite>.tsv beside the suites has one line for each exact
+// case of each case: the case without its provider, the name of the exact case, and the canonical
+// digest.
 #ifndef ASSAY_KERNELS_SUITES_GOLDEN_H_
 #define ASSAY_KERNELS_SUITES_GOLDEN_H_
 

@@ -1,4 +1,4 @@
-// Exact probes and identities: what is known of a kernel's output beyond an error bound.
+// Exact cases and identities: what is known of a kernel's output beyond an error bound.
 //
 // A probe runs the kernel under test once more, poisoned and guarded as any launch, on
 // data of its own (Op::Probes) and demands the one right result; the canonical digest

@@ -1,4 +1,4 @@
-// What exact probes and identities cost: the cases of a suite with the default checks
+// What exact cases and identities cost: the cases of a suite with the default checks
 // against the same cases judged on their random data alone, one after the other.
 //
 //   probe_bench [--suite FILE] [--json] [--op OP] [--name PART] [--cases] [--cpu-time]

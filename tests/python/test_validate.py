@@ -699,7 +699,7 @@ def _gelu_of_product(a, b):
     return (x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))).astype(F)
 
 
-# The exact probes of these problems have another activation, another factor, other positions.
+# The exact cases of these problems have another activation, another factor, other positions.
 @pytest.mark.parametrize("fn, op, fields", [
     (lambda a, b: F(0.3) * (a @ b), "gemm", {"m": 8, "n": 9, "k": 32, "alpha": 0.3}),
     (_gelu_of_product, "gemm", {"m": 8, "n": 9, "k": 32, "activation": "gelu_tanh"}),

@@ -115,7 +115,7 @@ TEST_P(GpuBackendTest, TinyCasesAreTimedByReplay) {
 }
 
 // Every built-in kernel in every format it takes passes, probes and identities too, and
-// its exact probes have the CPU's digests.
+// its exact cases have the CPU's digests.
 TEST_P(GpuBackendTest, BuiltInKernelsPassWithTheDigestsOfTheCpu) {
   Desk desk(GpuBackend());
   Desk cpu(CpuBackend());

@@ -268,7 +268,7 @@ TEST_P(SimtFill, LargeTensorsShareALaunchWithTheirLike) {
   all.ExpectFilledWith(5);
 }
 
-// Operands of the exact probe go by themselves, whatever else is to be filled.
+// Operands of the exact case go by themselves, whatever else is to be filled.
 TEST_P(SimtFill, OperandsOfTheExactProbeAmongOthers) {
   const Extents e = Extents::Dense(2, 40, 33);
   const Pattern normal{PatternKind::kNormal, 1, 0};

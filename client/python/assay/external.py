@@ -5,7 +5,7 @@ What happens, from validate() to the report (validation.py has validate()):
   1. The package sends the list of cases over ValidateExternal (proto/assay/v1/external.proto). The daemon makes a job
      of it, and puts it into the queue of the device.
   2. The worker of the device runs a case as it runs any other: it draws the inputs, poisons the output, launches,
-     compares every element with an FP64 reference, and launches again on exact probes. But a launch of this job's
+     compares every element with an FP64 reference, and launches again on exact cases. But a launch of this job's
      kernel is a message to this process.
   3. The daemon says what the next launches compute (`kernel`), sends the inputs that have changed (`chunk`), and asks
      for a launch (`launch`). Session keeps the inputs as they came.

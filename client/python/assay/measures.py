@@ -100,7 +100,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The outcome of an exact probe or an identity."""
+    """The outcome of an exact case or an identity."""
 
     name: str
     verdict: str

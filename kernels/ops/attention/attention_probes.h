@@ -1,4 +1,4 @@
-// The exact probe of an attention: groups of keys (kernels/numerics/key_groups.h) with
+// The exact case of an attention: groups of keys (kernels/numerics/key_groups.h) with
 // codes so large that each query gives the n keys of one group the weight 1/n and all
 // others 0, and whole numbers as V. The output is the mean of n rows of V, known without
 // a softmax, exactly.

@@ -1,5 +1,5 @@
 // The product of matrices of small whole numbers, exactly, at the speed of fp32: what
-// the references of exact probes and of int8 need, where PackedProduct's FP64 sums and
+// the references of exact cases and of int8 need, where PackedProduct's FP64 sums and
 // absolute sums would cost four times as much.
 //
 // How: as PackedProduct, with panels of floats. A block of k is summed in fp32, where

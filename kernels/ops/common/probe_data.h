@@ -1,4 +1,4 @@
-// Data of exact probes of matrix products: whole numbers whose sums are exact in the
+// Data of exact cases of matrix products: whole numbers whose sums are exact in the
 // accumulator whatever the order, so that one result is right and all others wrong.
 #ifndef ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_
 #define ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_

@@ -1,4 +1,4 @@
-// The exact probes of a convolution: inputs and weights of small whole numbers; and the significand
+// The exact cases of a convolution: inputs and weights of small whole numbers; and the significand
 // probes, where filters have one power of two each, or images have them so far apart that no filter
 // covers two. If the output's format goes beyond what fp16 holds, so do the outputs of
 // exact-significand-x. nan: all pixels are NaN, and so must all of the output be.

@@ -30,7 +30,7 @@ constexpr double kFlat = 64;
 // large.
 constexpr double kStrassen = 0x1p17;
 
-// All that the exact probes change.
+// All that the exact cases change.
 auto ChangedFields(const GemmProblem& p) {
   return std::tie(p.alpha, p.beta, p.scale_a, p.scale_b, p.activation);
 }

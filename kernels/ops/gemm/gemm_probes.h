@@ -1,4 +1,4 @@
-// The exact probes of a gemm: products of small whole numbers; scales, alpha and beta
+// The exact cases of a gemm: products of small whole numbers; scales, alpha and beta
 // become powers of two, C, bias and channel_scale small whole numbers, so that the
 // epilogue is exact too. gelu, which no result of is exact, becomes none.
 //
@@ -7,7 +7,7 @@
 // small numbers of one operand and large ones of the other (SignificandData). If the output's
 // format goes beyond what fp16 holds, so do the outputs of exact-significand-b.
 //
-// A kernel may be made for fields that the exact probes change. If they change one, two probes of
+// A kernel may be made for fields that the exact cases change. If they change one, two probes of
 // one product take the place of the significand probes: significand-a and significand-b. Their
 // problem is the case's own, with C, bias and channel_scale. Each sum is one product, as there; the
 // bound judges the output, with k = 1. So a lost bit of an operand, another activation or a lost

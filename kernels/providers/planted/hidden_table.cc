@@ -1,4 +1,4 @@
-// Defects that hide below the bound of each element. The exact probes or the statistics of all
+// Defects that hide below the bound of each element. The exact cases or the statistics of all
 // elements must find them, with the fewest terms or columns and with the most.
 #include "kernels/providers/planted/row.h"
 #include "kernels/providers/planted/table.h"

@@ -1,4 +1,4 @@
-// Fills tensors with the key groups of attention's exact probe, row by row.
+// Fills tensors with the key groups of attention's exact case, row by row.
 // kernels/numerics/key_groups.h specifies the values.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_KEY_GROUPS_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_KEY_GROUPS_H_

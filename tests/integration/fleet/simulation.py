@@ -35,7 +35,7 @@ PROGRAMS = os.environ.get("ASSAY_SIMULATION", "build/dev/tests/integration/fleet
 EARLIER = "0.0.9"
 SLOWNESS = 0.12
 
-# Exact probes without a golden digest, so that the nodes' own majority must decide.
+# Exact cases without a golden digest, so that the nodes' own majority must decide.
 SUITE = """
 name = "night"
 title = "A night of the simulated fleet"

@@ -43,7 +43,7 @@ TEST(FleetPrecision, TheDeviceThatIsLessExactIsNamedWithItsFigures) {
   const Judgement judgement = JudgeReports(WithRms({0.7, 0.8, 118, 0.75}), &fleet);
   ASSERT_EQ(judgement.accused.size(), 1u);
   EXPECT_EQ(fleet.devices[judgement.accused[0].device].name(), "n2 cuda:0");
-  EXPECT_EQ(judgement.accused[0].charge, Charge::kSuspect);
+  EXPECT_EQ(judgement.accused[0].charge, Charge::kAccused);
   ASSERT_EQ(judgement.accused[0].evidence.size(), 1u);
   const Evidence& evidence = judgement.accused[0].evidence[0];
   EXPECT_EQ(evidence.case_name, "gemm 64x64x72 bf16 builtin");

@@ -342,6 +342,13 @@ TEST(QualifyCommand, AHookNeedsTime) {
   EXPECT_EQ(service.jobs_made(), 0);
 }
 
+TEST(QualifyCommand, HelpCallsATimeByOneWord) {
+  const std::string help = Assay({"qualify", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("--hook-deadline TIME"));
+  EXPECT_THAT(help, HasSubstr("--budget TIME"));
+  EXPECT_THAT(help, Not(HasSubstr("DURATION")));
+}
+
 TEST(QualifyCommand, TakesNodesAsAFleetDoes) {
   FakeService service;
   service.results = {MakeResult(0, v1::VERDICT_PASSED)};

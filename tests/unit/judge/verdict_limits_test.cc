@@ -512,7 +512,7 @@ TEST_F(Limits, AWideBoundProvesLittle) {
 TEST_F(Limits, ABoundThatTheDataMakeWideProvesLittle) {
   evidence_.rechecked = 1024;
   evidence_.unproven = 0.75;
-  EXPECT_EQ(Said(), "PASSED") << "exact probes judge, too, where data are drawn";
+  EXPECT_EQ(Said(), "PASSED") << "exact cases judge, too, where data are drawn";
   evidence_.received = true;
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
   EXPECT_THAT(Message(), HasSubstr("the results, for 75.0 % of them by magnitude"));

@@ -1,4 +1,4 @@
-// What makes attention's exact probe exact: every query finds a power of two of the
+// What makes attention's exact case exact: every query finds a power of two of the
 // keys of its group, no other key comes near it, and every key is some group's.
 #include "kernels/numerics/key_groups.h"
 

@@ -1,4 +1,4 @@
-// The golden digests of suites: runs every exact probe of every case on every provider,
+// The golden digests of suites: runs the exact cases of every case on every provider,
 // demands that each is right and that all providers' digests are one, and holds them
 // against the files that ship, or writes these. Cases of more than kMostFlops are left out:
 // their digests would take minutes each.

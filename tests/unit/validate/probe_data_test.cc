@@ -1,4 +1,4 @@
-// The data of exact probes: sums stay inside their formats and still need rounding, and a lost part
+// The data of exact cases: sums stay inside their formats and still need rounding, and a lost part
 // of a sum shows.
 #include "kernels/ops/common/probe_data.h"
 

@@ -1,4 +1,4 @@
-// Exact probes and identities: a right kernel passes them whatever its shape and
+// Exact cases and identities: a right kernel passes them whatever its shape and
 // formats, a wrong one fails them though the case's own data show nothing.
 #include "kernels/validate/probes.h"
 
