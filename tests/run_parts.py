@@ -112,8 +112,8 @@ class Run:
         text = log.read_text(encoding="utf-8", errors="replace")
         errors = [line for line in text.splitlines() if re.search(r"error:|^FAILED:|undefined|CMake Error", line)]
         self.totals.fail(name, "\n".join(errors) or text)
-        if "CMakeCache.txt" in text and "different" in text:
-            print(f"        build/{preset} belongs to another checkout: rm -rf build/{preset}, then run again")
+        if re.search(r"CMakeCache\.txt directory .* is different|[Dd]oes not match the (source|generator)\b", text):
+            print(f"        build/{preset} is of another checkout or build tool: rm -rf build/{preset}, then run again")
         return False
 
     def programs(self):
