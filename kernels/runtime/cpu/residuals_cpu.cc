@@ -51,6 +51,12 @@ struct Columns {
     if (!misses) missed.assign(cols, 0.0);
     misses = true;
   }
+  void Add(const Columns& other, std::size_t cols) {
+    for (std::size_t j = 0; j < cols; ++j) squares[j] += other.squares[j];
+    if (!other.misses) return;
+    Miss(cols);
+    for (std::size_t j = 0; j < cols; ++j) missed[j] += other.missed[j];
+  }
 };
 
 // The sums of a range of bands of kResidualTile rows.
@@ -126,15 +132,12 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
     const std::lock_guard<std::mutex> lock(mutex);
     Offer(part.row, sums.row);
     Offer(part.tile, sums.tile);
-    if (!merged) {
+    if (merged) {
+      columns.Add(of_range, cols);
+    } else {
       std::swap(columns, of_range);
       merged = true;
-      return;
     }
-    for (std::size_t j = 0; j < cols; ++j) columns.squares[j] += of_range.squares[j];
-    if (!of_range.misses) return;
-    columns.Miss(cols);
-    for (std::size_t j = 0; j < cols; ++j) columns.missed[j] += of_range.missed[j];
   });
 
   for (std::size_t j = 0; j < cols && merged; ++j) {
