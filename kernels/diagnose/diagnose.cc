@@ -248,8 +248,8 @@ std::optional<Reading> NothingProven(const Symptoms& s) {
     return Reading{
         Cat(Grouped(r.zero_count), " of ", Grouped(r.count), " elements are 0, and only ",
             Grouped(r.reference_zero_count),
-            " of the right result are: what was asked for lets a result pass that was never "
-            "computed"),
+            " of the right result are. The tolerances that were asked for also pass a result that "
+            "was never computed"),
         "judge by the bound (--criterion bound), or give tolerances well below the result's size"};
   }
   return Reading{"", s.received ? "make the output from inputs whose result is not 0"

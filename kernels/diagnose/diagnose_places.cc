@@ -191,15 +191,17 @@ std::optional<Reading> SingleElement(const Symptoms& s) {
                                    "flipped bit, or a stray write",
                                    std::countr_zero(flipped)),
                    s.received
-                       ? "make it again: what stays is the kernel's, what moves is memory's or a "
-                         "race's, what stays on one device alone is the device's"
-                       : "run it again: what stays is the kernel's, what moves is memory's or a "
-                         "race's (--repeat 250), what stays on this device alone is the device's"};
+                       ? "make it again: if the same element is wrong, suspect the kernel; if it "
+                         "moves, memory or a race; if only one device shows it, the device"
+                       : "run it again: if the same element is wrong, suspect the kernel; if it "
+                         "moves, memory or a race (--repeat 250); if only this device shows it, "
+                         "the device"};
   }
   return Reading{"one element alone is wrong: a stray write, a race, or a special case of the code",
-                 s.received ? "make it again: what stays is the kernel's, what moves is a race"
-                            : "run it again: what stays is the kernel's, what moves is a race "
-                              "(--repeat 250)"};
+                 s.received ? "make it again: if the same element is wrong, suspect the kernel; if "
+                              "it moves, a race"
+                            : "run it again: if the same element is wrong, suspect the kernel; if "
+                              "it moves, a race (--repeat 250)"};
 }
 
 std::optional<Reading> WholeHeads(const Symptoms& s) {

@@ -435,9 +435,9 @@ class Jury {
     if (may_flush && BoundGates() && r_.finite_pairs > 0 &&
         r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
-          absl::StrFormat("no result is above %.3g, the smallest normal number, and some are "
-                          "right only where subnormal numbers may be taken for 0: so is anything "
-                          "below it",
+          absl::StrFormat("every result is at most %.3g, the smallest normal number, and some pass "
+                          "only because a kernel may give 0 for subnormal numbers; any smaller "
+                          "value would pass too",
                           Info(plan_.output.dtype).min_normal));
     }
     if (OpOf(case_).traits().own_reference && r_.nan_count == r_.count) {
