@@ -1,4 +1,4 @@
-// What a failed expectation prints of a case's outcome.
+// Writes the outcome of a case for a failed expectation.
 #ifndef ASSAY_TESTS_OUTCOME_TEXT_H_
 #define ASSAY_TESTS_OUTCOME_TEXT_H_
 

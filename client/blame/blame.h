@@ -1,4 +1,4 @@
-// Blame: whether a device, a library or neither is at fault for a case that failed.
+// Blame: decides whether a device, a library or neither is at fault for a case that failed.
 //
 // A case that failed is run again: on its own device, there with other providers, and on sibling
 // devices. Each rerun has a vote. Two tables turn the votes into a code of a qualification

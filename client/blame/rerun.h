@@ -1,4 +1,4 @@
-// Rerun: where a failed case is run again, and the job that does it.
+// Rerun: chooses the devices on which a failed case runs again, and makes the job that runs it.
 #ifndef ASSAY_CLIENT_BLAME_RERUN_H_
 #define ASSAY_CLIENT_BLAME_RERUN_H_
 

@@ -1,5 +1,5 @@
-// CompareRequest: what `assay compare` sends. It holds the files to read and the header of the
-// stream.
+// CompareRequest: the request that `assay compare` sends. It holds the files to read and the header
+// of the stream.
 #ifndef ASSAY_CLIENT_CLI_COMPARE_REQUEST_H_
 #define ASSAY_CLIENT_CLI_COMPARE_REQUEST_H_
 

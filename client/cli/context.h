@@ -1,5 +1,5 @@
-// Context: what every command needs, such as the global options, the output streams and the
-// connections to the daemons.
+// Context: the things that every command needs, such as the global options, the output streams and
+// the connections to the daemons.
 #ifndef ASSAY_CLIENT_CLI_CONTEXT_H_
 #define ASSAY_CLIENT_CLI_CONTEXT_H_
 

@@ -1,5 +1,5 @@
-// What the API says of the operators: their names, their problem messages, and the facts that
-// stand there (assay.v1.operator_info). The client names no operator: it asks here.
+// Reads the names, the problem messages and the facts of the operators from the API
+// (assay.v1.operator_info). The client names no operator: it asks here.
 #ifndef ASSAY_CLIENT_LIB_OPERATORS_H_
 #define ASSAY_CLIENT_LIB_OPERATORS_H_
 

@@ -1,4 +1,4 @@
-// What the disassembly of an AMD code object says: the kernel descriptors, and which registers the
+// Reads the disassembly of an AMD code object: the kernel descriptors, and the registers that the
 // instructions of each function name.
 #ifndef ASSAY_CLIENT_LINT_AMD_CODE_H_
 #define ASSAY_CLIENT_LINT_AMD_CODE_H_

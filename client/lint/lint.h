@@ -1,5 +1,6 @@
-// Lint: what can be told of a GPU kernel's compiled code before it runs. It compares what a kernel
-// is granted (registers, shared memory, scratch) with what its instructions use.
+// Lint: finds faults in the compiled code of a GPU kernel before the kernel runs. It compares the
+// registers, the shared memory and the scratch that a kernel has with those that its instructions
+// use.
 //
 // A file is a code object for AMD's cards (ELF, or an offload bundle of several), a cubin or PTX
 // for NVIDIA's. The readers of LLVM and the CUDA toolkit do the reading, so these must be on this

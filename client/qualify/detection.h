@@ -1,4 +1,4 @@
-// What the launches of a device that passed say of faults that come and go.
+// Computes how often a fault must occur for the launches of a device to have shown it.
 #ifndef ASSAY_CLIENT_QUALIFY_DETECTION_H_
 #define ASSAY_CLIENT_QUALIFY_DETECTION_H_
 

@@ -1,5 +1,5 @@
-// Output: where results go. That is standard output, or a file that appears only when it is
-// complete.
+// Output: the place that results are written to. It is standard output, or a file that appears only
+// when it is complete.
 #ifndef ASSAY_CLIENT_REPORT_OUTPUT_H_
 #define ASSAY_CLIENT_REPORT_OUTPUT_H_
 

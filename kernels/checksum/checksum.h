@@ -21,7 +21,8 @@
 // error down to the last bit of a row's sum.
 //
 // An error e in one element (i, j) leaves ±e in row i and in column j, with the signs of
-// x_j and w_i: where both sides tell the same tale they meet in the element.
+// x_j and w_i. If a row and a column both show the same error, the wrong element is where they
+// cross.
 //
 // What it cannot see: an error below the screening threshold, about 6 times the noise of
 // a row's roundings; errors of a row that cancel along every probe (half of all pairs of

@@ -1,5 +1,5 @@
-// A case verified by checksums instead of element by element: what stands in the place
-// of reference, comparison and recheck.
+// Verifies a case by checksums instead of element by element. It replaces reference, comparison and
+// recheck.
 //
 //   checksums of the whole output      → rows and columns that are wrong or suspicious
 //   1,024 sampled elements on the host → their rows, where one is beyond its bound: a

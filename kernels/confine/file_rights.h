@@ -1,7 +1,7 @@
-// Which files a thread, and every process that it starts, may use. Landlock, a part of Linux since
-// 5.13, enforces the rules: what no rule allows is refused with EACCES. A restricted process can
-// also not trace, or read the memory of, a process outside. Restrictions add up: a process that is
-// restricted already can only lose more.
+// Limits the files that a thread, and every process that it starts, may use. Landlock, a part of
+// Linux since 5.13, enforces the rules: what no rule allows is refused with EACCES. A restricted
+// process can also not trace, or read the memory of, a process outside. Restrictions add up: a
+// process that is restricted already can only lose more.
 //
 // The rules name what there is when they are made. A device file that a driver makes later is not
 // among them.

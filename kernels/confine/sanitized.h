@@ -1,5 +1,6 @@
-// Whether a sanitizer watches this program. Its shadow memory is address space, its leak check
-// traces its own process, and it keeps what was freed: limits on these would end the program.
+// Tells whether a sanitizer watches this program. The sanitizer's shadow memory is address space,
+// its leak check traces its own process, and it keeps freed memory. Limits on these would end the
+// program.
 #ifndef ASSAY_KERNELS_CONFINE_SANITIZED_H_
 #define ASSAY_KERNELS_CONFINE_SANITIZED_H_
 

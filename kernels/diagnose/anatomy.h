@@ -1,9 +1,9 @@
-// How the errors of an output lie: the first thing a person looks at, for a row in
-// every 64 points at a tile's edge and one element at a stray write.
+// Anatomy: describes where in an output the errors lie. A person looks at that first: a row in
+// every 64 points at the edge of a tile, a single element at a stray write.
 //
-// A second look, at outputs with mismatches only: every element is judged again as
-// the comparison judged it (kernels/runtime/cpu/compare_element.h), and what is wrong
-// is described along the output's own axes and against the values that were expected.
+// It is a second pass, for outputs with mismatches only. It judges every element again as the
+// comparison judged it (kernels/runtime/cpu/compare_element.h). It then describes the wrong
+// elements along the output's own axes and against the expected values.
 #ifndef ASSAY_KERNELS_DIAGNOSE_ANATOMY_H_
 #define ASSAY_KERNELS_DIAGNOSE_ANATOMY_H_
 

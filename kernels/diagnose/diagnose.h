@@ -1,9 +1,8 @@
-// From what was measured to what it reads as: the likely cause of a result, and what
-// to do next.
+// Diagnosis: names the likely cause of a result and the next step.
 //
-// A pure function over the evidence, made of a table of rules, the most specific
-// first. A rule speaks only where the figures bear it out; where none does, nothing is
-// said, for a wrong cause costs more than none. The symptoms are those that precision
+// It is a pure function over the evidence, made of a table of rules, the most specific
+// first. A rule applies only if the figures support it. If no rule applies, nothing is
+// said: a wrong cause costs more than none. The symptoms are those that precision
 // guides list (overflow of exp, unordered reductions, underflow of a denominator,
 // accumulators that are not FP32, variances that cancel, slow kernels) and the usual
 // faults of indexing.

@@ -1,5 +1,5 @@
-// Whether wrong elements hold right values of other places: a tile written twice, a
-// stale buffer, heads exchanged, a transposed result.
+// Displacement: finds out whether wrong elements hold the right values of other places. Examples
+// are a tile that was written twice, a stale buffer, exchanged heads and a transposed result.
 #ifndef ASSAY_KERNELS_DIAGNOSE_DISPLACEMENT_H_
 #define ASSAY_KERNELS_DIAGNOSE_DISPLACEMENT_H_
 

@@ -1,5 +1,5 @@
-// What explains an outcome, in two steps: Examine looks at the tensors while they are on
-// the device, and AddDiagnosis says what all of it reads as, once the probes are in, too.
+// Explains an outcome in two steps. Examine looks at the tensors while they are on the device.
+// AddDiagnosis names the likely cause when the results of the exact cases are there, too.
 #ifndef ASSAY_KERNELS_DIAGNOSE_EXPLAIN_H_
 #define ASSAY_KERNELS_DIAGNOSE_EXPLAIN_H_
 

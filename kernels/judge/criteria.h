@@ -1,5 +1,5 @@
-// What every criterion makes of one output, whichever gates: a pass of comparison
-// each, for those who compare the criteria themselves.
+// Judges one output by every criterion, whichever decides the verdict. Each criterion takes a pass
+// of comparison. People who compare the criteria themselves ask for it.
 #ifndef ASSAY_KERNELS_JUDGE_CRITERIA_H_
 #define ASSAY_KERNELS_JUDGE_CRITERIA_H_
 

@@ -1,4 +1,4 @@
-// What the inputs of a case hold, for results that must be explained by it.
+// Measures what the inputs of a case hold, because some results can only be explained by it.
 #ifndef ASSAY_KERNELS_JUDGE_INPUT_STATS_H_
 #define ASSAY_KERNELS_JUDGE_INPUT_STATS_H_
 

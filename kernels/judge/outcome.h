@@ -1,4 +1,4 @@
-// What came of a case, as plain values.
+// CaseOutcome: the result of a case, as plain values.
 #ifndef ASSAY_KERNELS_JUDGE_OUTCOME_H_
 #define ASSAY_KERNELS_JUDGE_OUTCOME_H_
 

@@ -1,6 +1,6 @@
-// Whether a sum inside a right kernel may overflow on its way to an element whose result is
-// finite: of the case as a whole, from its inputs' magnitudes, and of one element, from its
-// error allowance, which is a known share of the magnitudes it sums.
+// Tells whether a sum inside a right kernel may overflow on its way to an element whose result is
+// finite. For a case as a whole it uses the magnitudes of the inputs. For one element it uses the
+// error allowance, which is a known share of the magnitudes that the element sums.
 #ifndef ASSAY_KERNELS_JUDGE_OVERFLOW_H_
 #define ASSAY_KERNELS_JUDGE_OVERFLOW_H_
 

@@ -1,4 +1,4 @@
-// Which step a case is in, and what each step has taken.
+// PhaseClock: knows the step that a case is in, and the time that each step has taken.
 #ifndef ASSAY_KERNELS_JUDGE_PHASE_CLOCK_H_
 #define ASSAY_KERNELS_JUDGE_PHASE_CLOCK_H_
 

@@ -1,4 +1,4 @@
-// Where the NaN and infinities of an output came from.
+// Provenance: finds out where the NaN and infinities of an output came from.
 #ifndef ASSAY_KERNELS_JUDGE_PROVENANCE_H_
 #define ASSAY_KERNELS_JUDGE_PROVENANCE_H_
 

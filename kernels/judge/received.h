@@ -1,5 +1,5 @@
-// What operands that were sent, and not generated, say of the verdict on their result:
-// what a pattern says of generated ones.
+// Says what operands that a user sent mean for the verdict. For generated operands their pattern
+// says that.
 #ifndef ASSAY_KERNELS_JUDGE_RECEIVED_H_
 #define ASSAY_KERNELS_JUDGE_RECEIVED_H_
 

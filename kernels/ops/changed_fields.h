@@ -1,4 +1,4 @@
-// What a case changes of another one's problem.
+// Compares the problems of two cases: their shapes, and all their other fields.
 #ifndef ASSAY_KERNELS_OPS_CHANGED_FIELDS_H_
 #define ASSAY_KERNELS_OPS_CHANGED_FIELDS_H_
 

@@ -1,4 +1,4 @@
-// What gates a case that names no criterion, and which figures belong to which criterion.
+// Chooses the criterion of a case that names none, and knows which figures belong to a criterion.
 //
 // A figure that the gating criterion does not read would be ignored: it is refused instead.
 // max_ulp is none of them: it is the limit of ulp, and one beside every other criterion.

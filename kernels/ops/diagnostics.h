@@ -1,4 +1,4 @@
-// What an operator knows about wrong results of its kernels.
+// Diagnostics: the knowledge of an operator about wrong results of its kernels.
 //
 // kernels/diagnose/diagnose.h asks it. Every function has a default, so that an operator
 // with nothing to say about a thing says nothing. An operator says something only if the

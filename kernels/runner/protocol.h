@@ -1,6 +1,6 @@
-// What the judge (a worker) and the runner of a user's kernel share: one file in memory, which both
-// map. It holds a control page, the description of the problem, the runner's answer, and the
-// operands with their guard bands.
+// Protocol: lays out the one file in memory that the judge (a worker) and the runner of a user's
+// kernel share. Both map it. It holds a control page, the description of the problem, the runner's
+// answer, and the operands with their guard bands.
 //
 // The runner is trusted until it loads the kernel's library. From then on everything that the judge
 // reads here may be a lie: it checks each value before it uses it, and keeps its own counts. When a

@@ -1,4 +1,5 @@
-// What the runner of a user's kernel gives up before it loads the kernel's library.
+// Gives up the rights that the runner of a user's kernel does not need, before the runner loads the
+// kernel's library.
 //
 // Afterwards the process reads the library, the system's libraries and what says how many
 // processors there are. It opens no file for writing, makes no socket, starts no process, sends no

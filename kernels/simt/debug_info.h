@@ -1,5 +1,5 @@
-// What the library of a CUDA program says of its own source, for messages: lines, and the names of
-// the shared arrays. It reads the library's file, when a launch has failed and not before.
+// Reads what the library of a CUDA program says of its own source, for messages: lines, and the
+// names of the shared arrays. It reads the library's file only when a launch has failed.
 //
 // The lines are read as DWARF 4 has them (-gdwarf-4). Of anything else nothing is said.
 #ifndef ASSAY_KERNELS_SIMT_DEBUG_INFO_H_

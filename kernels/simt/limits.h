@@ -1,4 +1,4 @@
-// What a launch on the emulator may take.
+// Limits: the most that a launch on the emulator may take.
 #ifndef ASSAY_KERNELS_SIMT_LIMITS_H_
 #define ASSAY_KERNELS_SIMT_LIMITS_H_
 

@@ -1,4 +1,5 @@
-// What the parts of a CUDA program under the emulator share. One program in a process, one thread.
+// Holds the state that the parts of a CUDA program under the emulator share. One program in a
+// process, one thread.
 #ifndef ASSAY_KERNELS_SIMT_PROGRAM_H_
 #define ASSAY_KERNELS_SIMT_PROGRAM_H_
 

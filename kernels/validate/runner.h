@@ -1,6 +1,6 @@
 // Runs a case on a device: fill → poison → launch → guards → reference → compare
-// → recheck on the host → verdict. Small cases may go through it beside one another, where the
-// device is one on which that saves something.
+// → recheck on the host → verdict. On some devices several small cases share launches, because that
+// saves time.
 //
 // A runner keeps nothing between calls but the draws that it is given. One thread.
 #ifndef ASSAY_KERNELS_VALIDATE_RUNNER_H_

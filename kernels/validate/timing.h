@@ -1,13 +1,15 @@
-// The timed launches of a case: how its operands lie before each, and how many are one
-// sample.
+// Times the launches of a case.
 //
-// Every launch finds its operands in memory, as a program's other work leaves them, where
-// the device can drop them from its caches: between launches, outside the timed span, they
-// are. Tiny cases, by their own work and so the same in every run, are what a program
-// calls with data at hand: several launches behind one another are one sample, and the
-// operands stay where they are. On a device that can record launches (a GPU) those of kernels
-// that take it less than ten times what the host needs to enqueue one are recorded and done
-// as one, so that the host's time is not what is measured.
+// Before each launch the operands are in memory, as a program's other work leaves them. Between
+// launches, outside the timed span, they are dropped from the caches, if the device can do that.
+//
+// A tiny case is different: a program calls it with its data at hand. There the operands stay where
+// they are, and several launches behind one another are one sample. Only its own work decides
+// whether a case is tiny, so it is the same in every run.
+//
+// If such a launch takes the device less than ten times what the host needs to enqueue it, and the
+// device can record launches (a GPU), then many launches are recorded and done as one. So the
+// host's time is not measured.
 #ifndef ASSAY_KERNELS_VALIDATE_TIMING_H_
 #define ASSAY_KERNELS_VALIDATE_TIMING_H_
 

@@ -1,4 +1,4 @@
-// What a caller of the metrics port shows of itself: its certificate, a bearer token, its address.
+// Reads what a caller of the metrics port shows of itself: certificate, bearer token, address.
 #ifndef ASSAY_SERVER_AUTH_HTTP_CALLER_H_
 #define ASSAY_SERVER_AUTH_HTTP_CALLER_H_
 

@@ -1,5 +1,5 @@
-// How the value of an option is read: one function for each kind of value, which makes a Field for
-// a member of Config. Errors say what the value must be and what was given; the caller puts the
+// Reads the values of options. There is one function for each kind of value, and it makes a Field
+// for a member of Config. Errors say what the value must be and what was given. The caller puts the
 // option in front.
 #ifndef ASSAY_SERVER_BASE_CONFIG_FIELDS_H_
 #define ASSAY_SERVER_BASE_CONFIG_FIELDS_H_

@@ -1,4 +1,4 @@
-// What the daemon says about its health: one bit for load balancers, and the reasons for people.
+// Health: the daemon's health as one bit for load balancers, and the reasons for people.
 #ifndef ASSAY_SERVER_BASE_HEALTH_H_
 #define ASSAY_SERVER_BASE_HEALTH_H_
 

@@ -1,4 +1,4 @@
-// What the forms of users' kernels have in common.
+// Sorts the forms of users' kernels: sources, code objects, and forms with a launch description.
 #ifndef ASSAY_SERVER_KERNELS_KERNEL_FORM_H_
 #define ASSAY_SERVER_KERNELS_KERNEL_FORM_H_
 

@@ -1,4 +1,4 @@
-// What the daemon's operator sets for users' kernels.
+// UserKernelOptions: the settings of the daemon's operator for users' kernels.
 #ifndef ASSAY_SERVER_KERNELS_USER_KERNEL_OPTIONS_H_
 #define ASSAY_SERVER_KERNELS_USER_KERNEL_OPTIONS_H_
 

@@ -1,4 +1,4 @@
-// What the daemon's operator sets for the planning of jobs.
+// PlanOptions: the settings of the daemon's operator for the planning of jobs.
 #ifndef ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_
 #define ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_
 

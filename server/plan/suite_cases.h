@@ -1,7 +1,7 @@
-// What a job's cases are made of: the cases that the request lists, or those of a suite, expanded
-// for the providers of a device, with every default filled in (job_plan.h).
+// Makes the cases of a job from those that the request lists, or from those of a suite. It expands
+// them for the providers of a device and fills in every default (job_plan.h).
 //
-// What is wrong with the request is appended to `errors`, with the field's path.
+// If the request is wrong, the faults are appended to `errors`, each with the path of its field.
 #ifndef ASSAY_SERVER_PLAN_SUITE_CASES_H_
 #define ASSAY_SERVER_PLAN_SUITE_CASES_H_
 

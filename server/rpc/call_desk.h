@@ -1,6 +1,6 @@
-// Where calls come in: who calls and whether they may, what counts against their limits, and, when
-// a call is over, its metrics and its line in the audit log. Every handler of the service begins
-// and ends here.
+// CallDesk: the place where calls come in. It finds out who calls, whether they may, and what
+// counts against their limits. When a call is over, it adds the metrics and the line of the audit
+// log. Every handler of the service begins and ends here.
 #ifndef ASSAY_SERVER_RPC_CALL_DESK_H_
 #define ASSAY_SERVER_RPC_CALL_DESK_H_
 

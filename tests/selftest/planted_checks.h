@@ -1,5 +1,5 @@
-// What tests of planted kernels share, on whatever device: how an outcome is told, when a
-// defect is found, and that all of a table are, as often as it says.
+// Shares what tests of planted kernels need on every device: the words of an outcome, the rule for
+// a defect that is found, and the check that each defect of a table is found as often as it says.
 #ifndef ASSAY_TESTS_SELFTEST_PLANTED_CHECKS_H_
 #define ASSAY_TESTS_SELFTEST_PLANTED_CHECKS_H_
 

@@ -1,4 +1,4 @@
-// What the allowance ε of an attention is made of, on host and device; the formula is in
+// Computes the parts of the allowance ε of an attention, on host and device. The formula is in
 // attention_reference.h. std-only.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_BOUND_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_BOUND_H_

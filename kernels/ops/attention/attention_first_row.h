@@ -1,9 +1,9 @@
-// "first-row": what a query that sees one key alone must give, element by element. One
-// source for host and device.
+// "first-row": checks, element by element, the row of a query that sees one key alone. One source
+// for host and device. The weight of the key is 1, except for rounding:
+// exp2(fma(s, c, −m·c)) with rounded m·c is 1 + u·|s|.
 //
-// Its weight is 1 but for what a kernel rounds: exp2(fma(s, c, −m·c)) with m·c rounded is
-// 1 + u·|s|, which the sum of weights keeps and weights rounded to the input's format,
-// before they meet V, lose.
+// The sum of weights keeps this error. Weights that are rounded to the input's format before they
+// meet V lose it.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_FIRST_ROW_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_FIRST_ROW_H_
 

@@ -1,4 +1,4 @@
-// What every causal attention keeps (attention_first_row.h), looked at on a GPU.
+// Checks on a GPU the identity that every causal attention keeps (attention_first_row.h).
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_IDENTITIES_GPU_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_IDENTITIES_GPU_H_
 

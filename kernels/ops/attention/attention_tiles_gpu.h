@@ -1,4 +1,4 @@
-// How the attention reference on a GPU splits its work: the part of a block and of a thread, the
+// Splits the work of the attention reference on a GPU: the part of a block and of a thread, the
 // scores of 64 queries and 32 keys, and what the two passes keep of a query. attention_reference.cu
 // explains the passes. For kernels only.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_TILES_GPU_H_

@@ -1,4 +1,4 @@
-// What the host needs around the launches of a reference: statuses, and words of device memory.
+// Helps the host around the launches of a reference: statuses, and words of device memory.
 #ifndef ASSAY_KERNELS_OPS_COMMON_DEVICE_WORDS_H_
 #define ASSAY_KERNELS_OPS_COMMON_DEVICE_WORDS_H_
 

@@ -1,5 +1,5 @@
-// What every operator's plan does alike: patterns of operands, bytes moved, and
-// the constants of the arithmetic its allowance is counted in.
+// Does what the plans of all operators have in common: patterns of operands, bytes moved, and the
+// constants of the arithmetic in which the allowance is counted.
 #ifndef ASSAY_KERNELS_OPS_COMMON_PLANNING_H_
 #define ASSAY_KERNELS_OPS_COMMON_PLANNING_H_
 

@@ -1,5 +1,5 @@
-// What gemm and conv know of the errors of right kernels: the model of σ of their sums of products
-// (kernels/numerics/deviation.h), and for which data a verdict may follow.
+// Models the errors of right gemm and conv kernels: σ of their sums of products
+// (kernels/numerics/deviation.h), and the data for which a verdict may follow.
 //
 // Q_ij = Σ_k a_ik²·b_kj² is not summed up for each element. Two substitutes cost little beside the
 // product (tests/experiments holds them against Q):

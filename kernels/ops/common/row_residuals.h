@@ -1,5 +1,5 @@
-// What operators on rows have in common in their residual models (ResidualModel in op.h), and the
-// places of a row in ReferenceBuffers.
+// Shares the parts that the residual models of operators on rows have in common (ResidualModel in
+// op.h), and the places of a row in ReferenceBuffers.
 #ifndef ASSAY_KERNELS_OPS_COMMON_ROW_RESIDUALS_H_
 #define ASSAY_KERNELS_OPS_COMMON_ROW_RESIDUALS_H_
 

@@ -1,5 +1,5 @@
-// How far rounding usually moves a softmax, on host and device: the deviation σ of an element and
-// σ_β of what the elements of a row share. std-only, but for the functions of the host.
+// Computes how far rounding usually moves a softmax, on host and device: the deviation σ of an
+// element and σ_β of what the elements of a row share. std-only, but for the functions of the host.
 //
 // With r, m and l as softmax_reference.h has them, u of the accumulator, n the row's length:
 //   σ²   = r²·(u²/3·((x − m)² + x² + 18) + u_i²/3) + ulp(r)²/12 + f²

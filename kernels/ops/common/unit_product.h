@@ -1,6 +1,6 @@
-// The product of two matrices of which one has at most one element in each line that is not 0, as
-// the data of significand probes have (numerics/unit_places.h): its elements are single products,
-// which are read where they are. ExactProduct would sum all the products with 0.
+// Multiplies two matrices. In one of them each line has at most one element that is not 0, as in
+// the data of significand probes (numerics/unit_places.h). So each element of the result is a
+// single product, and only that one is computed. ExactProduct would sum all the products with 0.
 #ifndef ASSAY_KERNELS_OPS_COMMON_UNIT_PRODUCT_H_
 #define ASSAY_KERNELS_OPS_COMMON_UNIT_PRODUCT_H_
 

@@ -1,5 +1,5 @@
-// How far rounding usually moves a dequant_softmax, on host and device: that of a softmax
-// (softmax_deviation.h) and what its logits are off by. std-only.
+// Computes how far rounding usually moves a dequant_softmax, on host and device: as far as a
+// softmax (softmax_deviation.h), and by the errors of its logits. std-only.
 //
 // A logit x = s·S with S = Σ a·w has σ_x² = s²·(u²/3·(V + 2·Q)) + u²/3·x², V as deviation.h has it:
 // the sum, each product rounded once more by kernels that scale w first, and the rounding by s.

@@ -1,4 +1,4 @@
-// What every dequant_softmax keeps, whatever its data, and the probes of it.
+// Checks the identities that every dequant_softmax keeps, whatever its data, and makes its probes.
 //   range     each output lies in [0, 1 + T]
 //   row-sums  each row sums to 1, within the bound of softmax_sums.h: errors of the logits
 //             cancel in it, so that it is narrower than the elements' own bounds

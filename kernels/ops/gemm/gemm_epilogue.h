@@ -1,5 +1,5 @@
-// From the two sums of an element of a gemm to its value and its allowance, on host and
-// device; the formula is in gemm_reference.h. std-only.
+// Turns the two sums of an element of a gemm into its value and its allowance, on host and device.
+// The formula is in gemm_reference.h. std-only.
 #ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_EPILOGUE_H_
 #define ASSAY_KERNELS_OPS_GEMM_GEMM_EPILOGUE_H_
 

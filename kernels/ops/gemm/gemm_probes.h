@@ -1,6 +1,6 @@
-// The exact cases of a gemm: products of small whole numbers; scales, alpha and beta
-// become powers of two, C, bias and channel_scale small whole numbers, so that the
-// epilogue is exact too. gelu, which no result of is exact, becomes none.
+// Makes the exact cases of a gemm: products of small whole numbers. Scales, alpha and beta become
+// powers of two, and C, bias and channel_scale small whole numbers, so that the epilogue is exact
+// too. No result of gelu is exact, so these cases use no activation in its place.
 //
 // The significand probes (SignificandProbes): C and bias are 0, channel_scale is 1. Of 8-bit
 // floats no factor is above 1, so that the largest number does not overflow. Other formats read

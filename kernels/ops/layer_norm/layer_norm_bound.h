@@ -1,5 +1,5 @@
-// From the sums of a row to the elements of a layer or RMS norm and their allowances, on
-// host and device; the formulas are in layer_norm_reference.h. std-only.
+// Turns the sums of a row into the elements of a layer or RMS norm and their allowances, on host
+// and device. The formulas are in layer_norm_reference.h. std-only.
 #ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_BOUND_H_
 #define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_BOUND_H_
 

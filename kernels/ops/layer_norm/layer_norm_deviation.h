@@ -1,6 +1,6 @@
-// How far rounding usually moves a layer or RMS norm, on host and device: the deviation σ of an
-// element, and σ_α and σ_β of the offset and the factor that the elements of a row share. std-only,
-// but for the functions of the host.
+// Computes how far rounding usually moves a layer or RMS norm, on host and device: the deviation σ
+// of an element, and σ_α and σ_β of the offset and the factor that the elements of a row share.
+// std-only, but for the functions of the host.
 //
 // With the normalised ŷ, its rstd, mean μ and variance v of the row, u of the accumulator, n the
 // row's length, d = x − μ, κ = mean d⁴/v² and s = v·rstd², which is 1 unless eps matters:

@@ -1,4 +1,4 @@
-// What every softmax keeps, whatever its data:
+// Checks the identities that every softmax keeps, whatever its data:
 //   range     each output lies in [0, 1 + T]
 //   row-sums  each row sums to 1, within the bound of softmax_sums.h
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_H_

@@ -1,4 +1,4 @@
-// What every softmax keeps (softmax_identities.h), looked at on a GPU.
+// Checks on a GPU the identities that every softmax keeps (softmax_identities.h).
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_GPU_H_
 #define ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_GPU_H_
 

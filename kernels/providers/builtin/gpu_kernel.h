@@ -1,5 +1,5 @@
-// What the factories of the built-in GPU kernels share: a kernel that is a launch function, checks
-// of its grid, and formats. Toolkit-free.
+// Shares the parts that the factories of the built-in GPU kernels have in common: a kernel that is
+// a launch function, checks of its grid, and formats. Toolkit-free.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_GPU_KERNEL_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_GPU_KERNEL_H_
 

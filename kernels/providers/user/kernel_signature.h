@@ -1,6 +1,7 @@
-// What a compiled CUDA kernel takes, by its symbol: "_Z4gemmPKfS0_Pfi" takes three pointers to
-// fp32 and an int. Or by a symbol that was made to tell it, for a kernel marked extern "C":
-// "_Z15assay_signatureIPFvPKfiEEvv" (server/kernels/device_compiler_main.cc).
+// Reads the parameters of a compiled CUDA kernel from its symbol: "_Z4gemmPKfS0_Pfi" takes three
+// pointers to fp32 and an int. The symbol of a kernel marked extern "C" does not tell. For such a
+// kernel server/kernels/device_compiler_main.cc makes a second symbol that does:
+// "_Z15assay_signatureIPFvPKfiEEvv".
 #ifndef ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
 #define ASSAY_KERNELS_PROVIDERS_USER_KERNEL_SIGNATURE_H_
 

@@ -1,9 +1,11 @@
-// The CPU as a device of another pace: everything is the CPU's own but the time of launches.
+// PlantedDevice: the CPU as a device of another pace. Only the time of its launches is not the
+// CPU's own.
 //
-// 32 daemons on two cores cannot be timed. Their kernels run, and each launch moves a clock
-// of the device's own: by what a made-up model of 12 million operations and 4 million bytes a
-// second takes, by how fast this node is, by what the case is off by on it, and by the noise
-// of a sample. All that is drawn from the node's seed, so that a night can be repeated.
+// 32 daemons on two cores cannot be timed. Their kernels run, and each launch moves a clock of the
+// device's own. The clock moves by the time that a made-up model of 12 million operations and 4
+// million bytes a second needs. The pace of the node, the deviation of the case on this node and
+// the noise of the sample change that time. All of them are drawn from the node's seed, so that a
+// night can be repeated.
 #ifndef ASSAY_TESTS_INTEGRATION_FLEET_PLANTED_DEVICE_H_
 #define ASSAY_TESTS_INTEGRATION_FLEET_PLANTED_DEVICE_H_
 

@@ -1,4 +1,4 @@
-// What is wrong with a node of the simulated fleet, as the environment of its worker says:
+// Plants the faults of a node of the simulated fleet, as the environment of its worker says:
 //
 //   ASSAY_FAKE_NODE="seed=7 speed=0.97 flip=gemm:fp32:1234:3 crash=softmax:fp32"
 //

@@ -1,5 +1,5 @@
-// What the tests of the built-in CPU kernels share: a device that is nothing but
-// an arena, tensors of any format as doubles, and the judgement of numerics.md 1.
+// Helps the tests of the built-in CPU kernels: a device that is only an arena, tensors of any
+// format as doubles, and the judgement by the bound.
 #ifndef ASSAY_TESTS_UNIT_PROVIDERS_BUILTIN_TESTING_H_
 #define ASSAY_TESTS_UNIT_PROVIDERS_BUILTIN_TESTING_H_
 

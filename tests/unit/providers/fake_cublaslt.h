@@ -1,4 +1,4 @@
-// What the tests' stand-in for libcublasLt has seen; fake_cublaslt_seen() returns it.
+// Records what the tests' stand-in for libcublasLt has seen. fake_cublaslt_seen() returns it.
 #ifndef ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUBLASLT_H_
 #define ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUBLASLT_H_
 

@@ -1,4 +1,4 @@
-// What the tests' stand-in for libcudnn has seen, and what it is without; fake_cudnn_seen()
+// Records what the tests' stand-in for libcudnn has seen, and what it lacks. fake_cudnn_seen()
 // returns it.
 #ifndef ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUDNN_H_
 #define ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUDNN_H_

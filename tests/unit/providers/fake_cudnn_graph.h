@@ -1,5 +1,5 @@
-// What a graph of cuDNN's describes, in plain loops over dimensions and strides: the
-// arithmetic of the tests' stand-in for libcudnn.
+// Computes what a graph of cuDNN describes, in plain loops over dimensions and strides. The tests'
+// stand-in for libcudnn uses it.
 #ifndef ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUDNN_GRAPH_H_
 #define ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUDNN_GRAPH_H_
 

@@ -1,4 +1,4 @@
-// What the tests' stand-in for librocblas has seen; fake_rocblas_seen() returns it.
+// Records what the tests' stand-in for librocblas has seen. fake_rocblas_seen() returns it.
 #ifndef ASSAY_TESTS_UNIT_PROVIDERS_FAKE_ROCBLAS_H_
 #define ASSAY_TESTS_UNIT_PROVIDERS_FAKE_ROCBLAS_H_
 

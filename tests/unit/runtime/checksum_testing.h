@@ -1,4 +1,4 @@
-// What the tests of checksums share, on the CPU and on GPUs.
+// Helps the tests of checksums, on the CPU and on GPUs.
 #ifndef ASSAY_TESTS_UNIT_RUNTIME_CHECKSUM_TESTING_H_
 #define ASSAY_TESTS_UNIT_RUNTIME_CHECKSUM_TESTING_H_
 

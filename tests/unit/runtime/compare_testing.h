@@ -1,5 +1,5 @@
-// What the tests of the comparison pass share, on the CPU and on GPUs: data of every
-// kind, each of which takes another path, and when two results are the same.
+// Helps the tests of the comparison pass, on the CPU and on GPUs. It makes data of every kind, each
+// of which takes another path, and tells whether two results are the same.
 #ifndef ASSAY_TESTS_UNIT_RUNTIME_COMPARE_TESTING_H_
 #define ASSAY_TESTS_UNIT_RUNTIME_COMPARE_TESTING_H_
 

@@ -1,5 +1,5 @@
-// What the tests of the residual pass share, on the CPU and on GPUs: random requests, and the sums
-// by plain loops, which the pass is held against.
+// Helps the tests of the residual pass, on the CPU and on GPUs. It makes random requests, and sums
+// them by plain loops, against which the pass is held.
 #ifndef ASSAY_TESTS_UNIT_RUNTIME_RESIDUALS_TESTING_H_
 #define ASSAY_TESTS_UNIT_RUNTIME_RESIDUALS_TESTING_H_
 
