@@ -64,7 +64,7 @@ Health HealthBoard::Now() const {
   }
   if (store.damaged) {
     health.warnings.emplace_back(
-        "the store was found damaged: the log says where (store.damaged, store.damaged_job)");
+        "the store was found damaged: the log says where (store.damaged and what begins like it)");
   }
   for (const auto& executor : devices_.executors) {
     const v1::Device device = executor->Describe();

@@ -35,9 +35,7 @@ class SqliteStore final : public Store {
         notices_(std::move(notices)),
         queue_(std::move(writer), std::move(room), std::move(state)),
         reader_(std::move(reader)) {
-    if (checked != nullptr) {
-      check_ = std::make_unique<StoreCheck>(std::move(checked), [this] { queue_.Damaged(); });
-    }
+    check_ = std::make_unique<StoreCheck>(std::move(checked), [this] { queue_.Damaged(); });
   }
 
   const std::vector<std::string>& notices() const override { return notices_; }
@@ -180,8 +178,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
   };
   absl::StatusOr<std::unique_ptr<StoreReader>> reader = make_reader();
   if (!reader.ok()) return reader.status();
-  absl::StatusOr<std::unique_ptr<StoreReader>> checked = nullptr;
-  if (IsLarge(options.folder)) checked = make_reader();
+  absl::StatusOr<std::unique_ptr<StoreReader>> checked = make_reader();
   if (!checked.ok()) return checked.status();
   return std::make_unique<SqliteStore>(options.folder, *std::move(lock), *std::move(writer),
                                        std::move(room), *std::move(reader), *std::move(checked),

@@ -3,10 +3,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/text/cat.h"
 #include "server/base/log.h"
+#include "server/store/baseline_table.h"
+#include "server/store/record.h"
 
 namespace assay::server {
 namespace {
@@ -14,43 +18,143 @@ namespace {
 constexpr int kPage = 256;
 constexpr int kNice = 15;
 
-// The first failure of reading one job.
-absl::Status CheckJob(StoreReader& reader, const std::string& name, const std::stop_token& stop) {
-  if (const absl::StatusOr<v1::Job> job = reader.GetJob(name); !job.ok()) return job.status();
-  for (std::int32_t from = 0; !stop.stop_requested();) {
-    const absl::StatusOr<std::vector<v1::CaseResult>> page = reader.Results(name, from, kPage);
-    if (!page.ok()) return page.status();
-    if (page->empty()) break;
-    from = page->back().index() + 1;
+constexpr char kJobs[] = "SELECT row, name FROM jobs WHERE row > ?1 ORDER BY row LIMIT ?2";
+constexpr char kBaselines[] =
+    "SELECT row, name FROM baselines WHERE row > ?1 ORDER BY row LIMIT ?2";
+
+// Whether every index leads to the job of a row, and the length of its labels, which reads them.
+constexpr char kIndices[] = R"sql(
+SELECT (SELECT n.row FROM jobs AS n WHERE n.name = j.name) IS j.row
+   AND (j.request_id IS NULL
+        OR (SELECT r.row FROM jobs AS r WHERE r.request_id = j.request_id) IS j.row)
+   AND EXISTS(SELECT 1 FROM jobs AS s INDEXED BY jobs_by_state
+              WHERE s.state = j.state AND s.row = j.row),
+  (SELECT total(length(key) + length(value)) FROM labels WHERE job = j.row)
+FROM jobs AS j WHERE j.row = ?1)sql";
+
+// Named so, SQLite checks the table of tables and the list of free pages, and no other table.
+constexpr char kFreePages[] = "PRAGMA quick_check('sqlite_schema')";
+
+struct Row {
+  std::int64_t row = 0;
+  std::string name;
+};
+
+class Check {
+ public:
+  Check(StoreReader& reader, const std::stop_token& stop,
+        const std::function<void(const Damage&)>& damaged)
+      : reader_(reader), stop_(stop), damaged_(damaged) {}
+
+  void Run() {
+    Take(Damage::Of::kFile, "the list of free pages", FreePages());
+    Each(kJobs, "the jobs", Damage::Of::kJob, &Check::Job);
+    Each(kBaselines, "the baselines", Damage::Of::kBaseline, &Check::Baseline);
   }
-  for (std::int64_t after = 0; !stop.stop_requested();) {
-    const absl::StatusOr<std::vector<v1::JobEvent>> page = reader.Events(name, after, kPage);
-    if (!page.ok()) return page.status();
-    if (page->empty()) break;
-    after = page->back().sequence();
+
+ private:
+  // What was deleted meanwhile is not damaged.
+  void Take(Damage::Of of, std::string_view name, const absl::Status& status) {
+    if (!status.ok() && !absl::IsNotFound(status)) damaged_({of, std::string(name), status});
   }
-  return absl::OkStatus();
+
+  // Checks each row of a table. `list` is its statement, `part` what a message calls the table.
+  void Each(const char* list, std::string_view part, Damage::Of of,
+            absl::Status (Check::*check)(const Row&)) {
+    std::int64_t after = 0;
+    while (!stop_.stop_requested()) {
+      const absl::StatusOr<std::vector<Row>> page = PageBehind(list, after);
+      if (!page.ok()) return Take(Damage::Of::kFile, part, page.status());
+      if (page->empty()) return;
+      for (const Row& row : *page) {
+        if (stop_.stop_requested()) return;
+        Take(of, row.name, (this->*check)(row));
+      }
+      after = page->back().row;
+    }
+  }
+
+  absl::StatusOr<std::vector<Row>> PageBehind(const char* list, std::int64_t after) {
+    absl::StatusOr<Statement> statement = reader_.database().Prepare(list);
+    if (!statement.ok()) return statement.status();
+    statement->Bind(1, after).Bind(2, kPage);
+    std::vector<Row> rows;
+    while (true) {
+      const absl::StatusOr<bool> more = statement->Step();
+      if (!more.ok()) return more.status();
+      if (!*more) return rows;
+      rows.push_back({statement->Int(0), std::string(statement->Bytes(1))});
+    }
+  }
+
+  absl::Status FreePages() {
+    absl::StatusOr<Statement> check = reader_.database().Prepare(kFreePages);
+    if (!check.ok()) return check.status();
+    const absl::StatusOr<bool> row = check->Step();
+    if (!row.ok()) return row.status();
+    if (*row && check->Bytes(0) == "ok") return absl::OkStatus();
+    return absl::DataLossError(*row ? Cat(check->Bytes(0)) : "no answer");
+  }
+
+  // The first failure of reading one job.
+  absl::Status Job(const Row& row) {
+    if (absl::Status s = Indices(row); !s.ok()) return s;
+    if (const absl::StatusOr<v1::Job> job = reader_.GetJob(row.name); !job.ok()) {
+      return job.status();
+    }
+    if (const auto plans = reader_.Plans(row.name); !plans.ok()) return plans.status();
+    for (std::int32_t from = 0; !stop_.stop_requested();) {
+      const absl::StatusOr<std::vector<v1::CaseResult>> page =
+          reader_.Results(row.name, from, kPage);
+      if (!page.ok()) return page.status();
+      if (page->empty()) break;
+      from = page->back().index() + 1;
+    }
+    for (std::int64_t after = 0; !stop_.stop_requested();) {
+      const absl::StatusOr<std::vector<v1::JobEvent>> page = reader_.Events(row.name, after, kPage);
+      if (!page.ok()) return page.status();
+      if (page->empty()) break;
+      after = page->back().sequence();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Indices(const Row& row) {
+    absl::StatusOr<Statement> indices = reader_.database().Prepare(kIndices);
+    if (!indices.ok()) return indices.status();
+    const absl::StatusOr<bool> found = indices->Bind(1, row.row).Step();
+    if (!found.ok()) return found.status();
+    if (!*found || indices->Int(0) != 0) return absl::OkStatus();
+    return Unreadable("index", row.name);
+  }
+
+  absl::Status Baseline(const Row& row) {
+    return ReadBaseline(reader_.database(), row.name).status();
+  }
+
+  StoreReader& reader_;
+  const std::stop_token& stop_;
+  const std::function<void(const Damage&)>& damaged_;
+};
+
+void LogDamage(const Damage& damage) {
+  const std::string why(damage.why.message());
+  switch (damage.of) {
+    case Damage::Of::kJob:
+      return Log(LogLevel::kError, "store.damaged_job", {{"job", damage.name}, {"reason", why}});
+    case Damage::Of::kBaseline:
+      return Log(LogLevel::kError, "store.damaged_baseline",
+                 {{"baseline", damage.name}, {"reason", why}});
+    case Damage::Of::kFile:
+      return Log(LogLevel::kError, "store.damaged_part", {{"part", damage.name}, {"reason", why}});
+  }
 }
 
 }  // namespace
 
-absl::Status CheckJobs(
-    StoreReader& reader, const std::stop_token& stop,
-    const std::function<void(const std::string&, const absl::Status&)>& damaged) {
-  JobQuery query;
-  query.limit = kPage;
-  do {
-    const absl::StatusOr<JobPage> page = reader.ListJobs(query);
-    if (!page.ok()) return page.status();
-    for (const v1::Job& job : page->jobs) {
-      if (stop.stop_requested()) return absl::OkStatus();
-      const absl::Status status = CheckJob(reader, job.name(), stop);
-      // Deleted meanwhile, or damaged.
-      if (!status.ok() && !absl::IsNotFound(status)) damaged(job.name(), status);
-    }
-    query.before = page->next;
-  } while (query.before != 0);
-  return absl::OkStatus();
+void CheckStore(StoreReader& reader, const std::stop_token& stop,
+                const std::function<void(const Damage&)>& damaged) {
+  Check(reader, stop, damaged).Run();
 }
 
 StoreCheck::StoreCheck(std::unique_ptr<StoreReader> reader, std::function<void()> found_damage)
@@ -65,18 +169,11 @@ void StoreCheck::Run(const std::stop_token& stop, const std::function<void()>& f
     Log(LogLevel::kDebug, "store.check_priority");
   }
   int count = 0;
-  const auto damaged = [&](const std::string& name, const absl::Status& why) {
+  CheckStore(*reader_, stop, [&](const Damage& damage) {
     if (count++ == 0) found_damage();
-    Log(LogLevel::kError, "store.damaged_job",
-        {{"job", name}, {"reason", std::string(why.message())}});
-  };
-  const absl::Status status = CheckJobs(*reader_, stop, damaged);
-  if (!status.ok()) {
-    if (count++ == 0) found_damage();
-    Log(LogLevel::kError, "store.check_ended", {{"reason", std::string(status.message())}});
-  } else if (!stop.stop_requested()) {
-    Log(LogLevel::kInfo, "store.checked", {{"damaged", count}});
-  }
+    LogDamage(damage);
+  });
+  if (!stop.stop_requested()) Log(LogLevel::kInfo, "store.checked", {{"damaged", count}});
 }
 
 }  // namespace assay::server

@@ -1,9 +1,17 @@
-// StoreCheck reads every job of a store once, with its results and its events, on a thread of its
-// own and at low priority. What cannot be read is logged with the job's name: the records of a
-// large file are not checked when it is opened.
+// StoreCheck reads all that a store of any size has, once, on a thread of its own and at low
+// priority: every job with its plans, results and events, every baseline, the indices, and the list
+// of free pages. What cannot be read is logged by its name, and the store then counts as damaged.
+//
+// The opening checks the form of a small file, and nothing of a large one. It never looks into
+// records.
+//
+// It reads in pieces, one job or a few hundred rows each, and holds nothing in between: no write
+// waits for it, and the journal does not grow because of it. SQLite's quick_check of a whole table
+// would do both, and could not be ended before it is through.
 #ifndef ASSAY_SERVER_STORE_STORE_CHECK_H_
 #define ASSAY_SERVER_STORE_STORE_CHECK_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -15,10 +23,16 @@
 
 namespace assay::server {
 
-// Reads the jobs until `stop` says so. `damaged` gets each job that cannot be read, and why.
-// Returns what kept it from reading the list of jobs.
-absl::Status CheckJobs(StoreReader& reader, const std::stop_token& stop,
-                       const std::function<void(const std::string&, const absl::Status&)>& damaged);
+struct Damage {
+  enum class Of : std::uint8_t { kJob, kBaseline, kFile };
+  Of of;
+  std::string name;  // "jobs/k3v9x2mp", "baselines/night"; of the file: which part
+  absl::Status why;
+};
+
+// Reads the store until `stop` says so. `damaged` gets each thing that cannot be read.
+void CheckStore(StoreReader& reader, const std::stop_token& stop,
+                const std::function<void(const Damage&)>& damaged);
 
 class StoreCheck {
  public:

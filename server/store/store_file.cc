@@ -63,8 +63,8 @@ PRAGMA user_version = 2;
 };
 static_assert(std::size(kMigrations) + 1 == kSchemaVersion);
 
-// Above this a full check at every start would be felt; then only what is read is
-// checked, as it is read.
+// Above this a check of the file's form at every start would be felt: StoreCheck looks through it
+// while the daemon serves.
 constexpr std::uintmax_t kCheckedBytes = std::uintmax_t{256} << 20;
 
 // Space for the store's journal and its index, and for the deletion of many jobs.
@@ -74,9 +74,9 @@ constexpr std::uintmax_t kFarMore = 16;
 
 std::string DatabasePath(const std::string& folder) { return folder + "/assay.db"; }
 
-absl::Status CheckWhole(Database& database, const std::string& folder) {
-  if (IsLarge(folder)) return absl::OkStatus();
-  const std::string path = DatabasePath(folder);
+absl::Status CheckWhole(Database& database, const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) > kCheckedBytes && !error) return absl::OkStatus();
   absl::StatusOr<Statement> check = database.Prepare("PRAGMA quick_check(1)");
   if (!check.ok()) return check.status();
   const absl::StatusOr<bool> row = check->Step();
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Database>> OpenOnce(const StoreOptions& options,
   if (!version.ok()) return version.status();
   if (*version <= kSchemaVersion) {
     if (absl::Status s = database.Exec(settings.c_str()); !s.ok()) return s;
-    if (absl::Status s = CheckWhole(database, options.folder); !s.ok()) return s;
+    if (absl::Status s = CheckWhole(database, path); !s.ok()) return s;
   }
   if (absl::Status s = BringUpToDate(database, path); !s.ok()) return s;
   absl::StatusOr<Statement> probe =
@@ -244,12 +244,6 @@ bool Room::Take() {
   }
   given_ = false;
   return kept_ = true;
-}
-
-bool IsLarge(const std::string& folder) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(DatabasePath(folder), error);
-  return !error && size > kCheckedBytes;
 }
 
 absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options, Room& room,

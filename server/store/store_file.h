@@ -1,6 +1,7 @@
 // Opens the store's file: takes its lock, brings its schema up to date, and moves a damaged file
-// aside. Opening ends with a write, so that a read-only disk is found before the first job. Before
-// a schema of an earlier version is changed, the file is copied to assay.db.v<version>.
+// aside. A large file is not looked through: StoreCheck does that later. Opening ends with a write,
+// so that a read-only disk is found before the first job. Before a schema of an earlier version is
+// changed, the file is copied to assay.db.v<version>.
 #ifndef ASSAY_SERVER_STORE_STORE_FILE_H_
 #define ASSAY_SERVER_STORE_STORE_FILE_H_
 
@@ -60,9 +61,6 @@ class Room {
 absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options, Room& room,
                                                         std::vector<std::string>& notices,
                                                         StoreState& state);
-
-// Whether the opening leaves the file's records to StoreCheck, as reading all of it takes long.
-bool IsLarge(const std::string& folder);
 
 // A reading connection to a file that OpenStoreFile has opened.
 absl::StatusOr<std::unique_ptr<Database>> OpenStoreReader(const std::string& folder);

@@ -82,6 +82,13 @@ class StoreDamage : public testing::Test {
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
   }
+  std::unique_ptr<StoreReader> Reader() {
+    auto database = OpenStoreReader(folder_);
+    EXPECT_TRUE(database.ok()) << database.status();
+    auto reader = StoreReader::Make(*std::move(database));
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return *std::move(reader);
+  }
   void Sql(const std::string& sql) {
     sqlite3* db = nullptr;
     ASSERT_EQ(sqlite3_open((folder_ + "/assay.db").c_str(), &db), SQLITE_OK);
@@ -221,29 +228,124 @@ TEST_F(StoreDamage, AJobThatCannotBeReadHidesNoOther) {
   EXPECT_TRUE(store->GetJob("jobs/c").ok());
 }
 
-TEST_F(StoreDamage, ACheckNamesTheJobsThatCannotBeRead) {
+// What a check finds, in its order: "job jobs/a", "baseline baselines/b", "file the jobs".
+std::vector<std::string> FoundBy(StoreReader& reader) {
+  std::vector<std::string> found;
+  CheckStore(reader, {}, [&](const Damage& damage) {
+    EXPECT_TRUE(absl::IsDataLoss(damage.why)) << damage.why;
+    const char* of = damage.of == Damage::Of::kJob        ? "job"
+                     : damage.of == Damage::Of::kBaseline ? "baseline"
+                                                          : "file";
+    found.push_back(absl::StrCat(of, " ", damage.name));
+  });
+  return found;
+}
+
+TEST_F(StoreDamage, ACheckNamesAllThatCannotBeRead) {
   {
     auto store = Open();
-    for (const char* id : {"good", "result", "event", "spec"}) {
-      ASSERT_TRUE(store->CreateJob(JobNamed(id)).ok());
+    for (const char* id : {"good", "result", "event", "spec", "plan"}) {
+      NewJob job = JobNamed(id);
+      job.request_id = id;
+      job.plans.emplace_back().device = "cpu:0";
+      ASSERT_TRUE(store->CreateJob(job).ok());
       for (int n = 0; n < 3; ++n) ASSERT_TRUE(store->Apply(ResultOf(id, n, 100)).ok());
     }
+    for (const char* id : {"good", "summary", "results"}) {
+      v1::Baseline baseline;
+      baseline.set_name(absl::StrCat("baselines/", id));
+      baseline.add_results();
+      ASSERT_TRUE(store->CreateBaseline(baseline).ok());
+    }
   }
+  EXPECT_THAT(FoundBy(*Reader()), ElementsAre());
   Sql("UPDATE results SET data = x'ffff' WHERE key = (2 << 24) + 1;"
       "UPDATE events SET result = NULL, data = x'ffff' WHERE key = (3 << 24) + 2;"
-      "UPDATE jobs SET spec = x'ffff' WHERE name = 'jobs/spec'");
-  auto database = OpenStoreReader(folder_);
-  ASSERT_TRUE(database.ok());
-  auto reader = StoreReader::Make(*std::move(database));
-  ASSERT_TRUE(reader.ok());
-  std::vector<std::string> damaged;
-  const absl::Status status =
-      CheckJobs(**reader, {}, [&](const std::string& name, const auto& why) {
-        EXPECT_TRUE(absl::IsDataLoss(why)) << why;
-        damaged.push_back(name);
-      });
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_THAT(damaged, ElementsAre("jobs/spec", "jobs/event", "jobs/result"));
+      "UPDATE jobs SET spec = x'ffff' WHERE name = 'jobs/spec';"
+      "UPDATE plans SET cases = x'ffff' WHERE key >> 24 = 5;"
+      "UPDATE baselines SET summary = x'ffff' WHERE name = 'baselines/summary';"
+      "UPDATE baselines SET results = x'ffff' WHERE name = 'baselines/results'");
+  EXPECT_THAT(FoundBy(*Reader()),
+              ElementsAre("job jobs/result", "job jobs/event", "job jobs/spec", "job jobs/plan",
+                          "baseline baselines/summary", "baseline baselines/results"));
+}
+
+// SQLite's quick_check does not find this one.
+TEST_F(StoreDamage, ACheckNamesAJobThatAnIndexLacks) {
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  }
+  Sql("DROP INDEX jobs_by_state; CREATE INDEX jobs_by_state ON jobs(total);"
+      "PRAGMA writable_schema = ON;"
+      "UPDATE sqlite_schema SET sql = 'CREATE INDEX jobs_by_state ON jobs(state)'"
+      " WHERE name = 'jobs_by_state'");
+  EXPECT_THAT(FoundBy(*Reader()), ElementsAre("job jobs/a"));
+}
+
+// Its records are read after the opening, which does not look into them.
+TEST_F(StoreDamage, EveryStoreIsCheckedWhileItServes) {
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+    ASSERT_TRUE(store->Apply(ResultOf("a", 0, 100)).ok());
+  }
+  Sql("UPDATE results SET data = x'ffff'");
+  auto store = Open();
+  StateOf state(*store);
+  EXPECT_TRUE(state.Await([](const StoreState& s) { return s.damaged; }).damaged);
+  EXPECT_TRUE(store->notices().empty()) << "nothing is moved aside";
+}
+
+// Looking through a large file would be felt at each start.
+TEST_F(StoreDamage, ALargeStoreIsLookedThroughWhileItServes) {
+  {
+    auto store = Open();
+    for (const char* id : {"a", "b"}) {
+      ASSERT_TRUE(store->CreateJob(JobNamed(id)).ok());
+      for (int n = 0; n < 3; ++n) ASSERT_TRUE(store->Apply(ResultOf(id, n, 10'000)).ok());
+    }
+    ASSERT_TRUE(store->DeleteJob("jobs/b").ok());
+  }
+  const std::string path = folder_ + "/assay.db";
+  {
+    // The header says how many pages are free.
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(36);
+    for (int n = 0; n < 4; ++n) file.put(static_cast<char>(n));
+  }
+  const std::string small = folder_ + "/small";
+  std::filesystem::create_directory(small);
+  std::filesystem::copy(path, small + "/assay.db");
+  EXPECT_EQ(OpenIn(small)->notices().size(), 1u) << "a small one is looked through at once";
+
+  // No page is behind the last one: the file is large, and takes no space on the disk.
+  std::filesystem::resize_file(path, (std::uintmax_t{256} << 20) + 4096);
+  auto store = Open();
+  EXPECT_TRUE(store->notices().empty());
+  EXPECT_TRUE(store->GetJob("jobs/a").ok());
+  StateOf state(*store);
+  EXPECT_TRUE(state.Await([](const StoreState& s) { return s.damaged; }).damaged);
+  EXPECT_THAT(FoundBy(*Reader()), ElementsAre("file the list of free pages"));
+}
+
+// Behind this page are the results of all jobs.
+TEST_F(StoreDamage, ACheckFindsAPageThatIsOverwritten) {
+  {
+    auto store = Open();
+    for (const char* id : {"a", "b"}) {
+      ASSERT_TRUE(store->CreateJob(JobNamed(id)).ok());
+    }
+    for (int n = 0; n < 20; ++n) ASSERT_TRUE(store->Apply(ResultOf("b", n, 1'000)).ok());
+  }
+  const std::int64_t page =
+      *Reader()->database().Number("SELECT rootpage FROM sqlite_schema WHERE name = 'results'");
+  {
+    std::fstream file(folder_ + "/assay.db", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((page - 1) * 4096);
+    for (int n = 0; n < 4096; ++n) file.put('\x5a');
+  }
+  EXPECT_THAT(FoundBy(*Reader()), ElementsAre("job jobs/a", "job jobs/b"));
 }
 
 TEST_F(StoreDamage, ADamagedFileIsSaidInTheState) {
