@@ -139,7 +139,7 @@ class Copy(unittest.TestCase):
         with harness.Daemon(self.path("state")) as daemon:
             self.assertEqual(self.results(daemon, job), before)
 
-    def test_a_damaged_store_is_told_by_a_metric(self):
+    def test_a_damaged_store_is_told_by_metric_health_and_log(self):
         with harness.Daemon(self.path("state")) as daemon:
             self.assertEqual(daemon.metric("assay_store_damaged"), 0)
         with open(self.path("state", "assay.db"), "wb") as file:
@@ -147,6 +147,10 @@ class Copy(unittest.TestCase):
         with harness.Daemon(self.path("state")) as daemon:
             self.assertEqual(daemon.metric("assay_store_damaged"), 1)
             self.assertIn("event=store.damaged", daemon.log_text())
+            with urllib.request.urlopen(f"http://{daemon.metrics}/health") as answer:
+                health = json.load(answer)
+            self.assertTrue(health["serving"], health)
+            self.assertIn("the store was found damaged", " ".join(health["warnings"]))
 
 
 if __name__ == "__main__":

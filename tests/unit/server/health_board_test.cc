@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -97,6 +98,37 @@ TEST_F(HealthBoardTest, WhatDrainsServesNothingAnyMore) {
   EXPECT_TRUE(board.draining());
   EXPECT_EQ(board.Now().status, "draining");
   EXPECT_FALSE(board.Now().serving);
+}
+
+// What needs no room and no record that is lost is served.
+TEST_F(HealthBoardTest, AStoreThatIsFullOrWasMovedAsideIsAWarning) {
+  HealthBoard board(devices_, nullptr);
+  board.Serve(*server_, health_port_.get());
+  const std::string folder = ::testing::TempDir() + "board_store";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/assay.db") << std::string(10'000, 'z');
+  {
+    const auto store = Store::Open({.folder = folder});
+    ASSERT_TRUE(store.ok()) << store.status();
+    (*store)->TellOfState([&](const StoreState& state) { board.StoreChanged(state); });
+    EXPECT_THAT(board.Now().warnings, ElementsAre(HasSubstr("the store was found damaged")));
+    EXPECT_TRUE(board.Now().serving);
+    EXPECT_EQ(Ask(""), "SERVING");
+    (*store)->TellOfState(nullptr);
+  }
+  {
+    const auto store = Store::Open({.folder = folder});
+    ASSERT_TRUE(store.ok()) << store.status();
+    (*store)->TellOfState([&](const StoreState& state) { board.StoreChanged(state); });
+    EXPECT_THAT(board.Now().warnings, IsEmpty()) << "the new one is whole";
+    (*store)->TellOfState(nullptr);
+  }
+  board.StoreChanged({.full = "no space left", .held = 3});
+  EXPECT_THAT(board.Now().warnings,
+              ElementsAre(HasSubstr("the store is full: no space left; 3 updates of jobs wait")));
+  EXPECT_TRUE(board.Now().serving);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(HealthBoardTest, ACertificateThatExpiresSoonIsAWarning) {
