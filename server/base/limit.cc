@@ -3,10 +3,8 @@
 #include <array>
 #include <string>
 
-#include "google/rpc/error_details.pb.h"
 #include "kernels/text/cat.h"
-#include "server/base/error_info.h"
-#include "server/base/request_errors.h"
+#include "server/base/limit_error.h"
 
 namespace assay::server {
 namespace {
@@ -49,35 +47,16 @@ std::string_view Setting(Limit limit) { return RowOf(limit).setting; }
 
 absl::Status LimitReached(const Reached& reached) {
   const Row& row = RowOf(reached.limit);
-  const absl::Duration again = absl::Ceil(reached.again, absl::Seconds(1));
-  const bool never = again == absl::ZeroDuration();
-  const std::string who = !reached.client.empty() ? std::string(reached.client)
-                          : never                 ? "one request"
-                                                  : "all clients together";
-  const std::string what = Cat(who, " may have ", reached.value, " ",
-                               reached.may.empty() ? row.may : reached.may, " (", row.setting, ")");
-  const std::string sent =
-      reached.wanted > 1 ? Cat("; this job has ", reached.wanted, " cases") : std::string();
-  const std::string then =
-      never ? std::string(reached.instead) : Cat("try again in ", absl::FormatDuration(again));
-  absl::Status status =
-      absl::ResourceExhaustedError(Cat("a limit is reached: ", what, sent, "; ", then));
-
-  google::rpc::ErrorInfo info;
-  info.set_domain(kErrorDomain);
-  info.set_reason(std::string(Word(v1::ERROR_REASON_LIMIT_REACHED)));
-  auto& metadata = *info.mutable_metadata();
-  metadata["limit"] = std::string(row.setting);
-  metadata["value"] = Cat(reached.value);
-  if (!reached.client.empty()) metadata["client"] = std::string(reached.client);
-  Attach(info, status);
-
-  google::rpc::QuotaFailure quota;
-  google::rpc::QuotaFailure::Violation& violation = *quota.add_violations();
-  violation.set_subject(who);
-  violation.set_description(what);
-  Attach(quota, status);
-  return never ? status : WithRetry(std::move(status), again);
+  const bool never = reached.again <= absl::ZeroDuration();
+  return MakeLimitError(
+      {.limit = row.setting,
+       .client = reached.client,
+       .who = reached.client.empty() && never ? "one request" : "",
+       .value = reached.value,
+       .may = std::string(reached.may.empty() ? row.may : reached.may),
+       .note = reached.wanted > 1 ? Cat("this job has ", reached.wanted, " cases") : "",
+       .again = reached.again,
+       .instead = reached.instead});
 }
 
 }  // namespace assay::server

@@ -19,8 +19,8 @@
 #include "kernels/providers/user/device_program.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/limit_error.h"
 #include "server/base/log.h"
-#include "server/base/request_errors.h"
 
 namespace assay::server {
 namespace {
@@ -112,6 +112,36 @@ std::int64_t BytesIn(const std::string& folder) {
   return bytes;
 }
 
+// What a folder would hold.
+struct Held {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+};
+
+bool TooMany(const KernelFolderOptions& options, const Held& held) {
+  return options.most_count > 0 && held.count > options.most_count;
+}
+bool TooLarge(const KernelFolderOptions& options, std::int64_t bytes) {
+  return options.most_bytes > 0 && bytes > options.most_bytes;
+}
+
+// Why a kernel of `bytes` has no room. `held` is with it.
+absl::Status NoRoom(const KernelFolderOptions& options, const Held& held, std::int64_t bytes) {
+  const bool never = TooLarge(options, bytes);
+  const bool many = !never && TooMany(options, held);
+  return MakeLimitError(
+      {.limit = many ? "user-kernels-keep" : "user-kernels-keep-bytes",
+       .value = many ? options.most_count : options.most_bytes,
+       .may = many ? "users' kernels" : "bytes of users' kernels",
+       .note = never ? Cat("this one needs ", bytes)
+                     : Cat("there is no room for another kernel: kept jobs name the other ",
+                           held.count - 1, ", or they were used in the last ",
+                           absl::FormatDuration(options.fresh),
+                           "; delete jobs, or the daemon's operator can raise the limit"),
+       .again = never ? absl::ZeroDuration() : absl::Minutes(1),
+       .instead = "send a smaller one, or the daemon's operator can raise the limit"});
+}
+
 }  // namespace
 
 std::optional<std::string> KernelIdOf(std::string_view provider) {
@@ -194,16 +224,14 @@ absl::Status KernelFolder::CheckPlace(const Entry& entry, const v1::UserKernel& 
 }
 
 absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {
-  const auto fits = [&] {
-    std::int64_t count = 1, sum = bytes;
-    for (const auto& [other, entry] : entries_) {
-      if (other == id) continue;
-      ++count;
-      sum += entry.bytes;
-    }
-    return (options_.most_count <= 0 || count <= options_.most_count) &&
-           (options_.most_bytes <= 0 || sum <= options_.most_bytes);
-  };
+  Held held{1, bytes};
+  for (const auto& [other, entry] : entries_) {
+    if (other == id) continue;
+    ++held.count;
+    held.bytes += entry.bytes;
+  }
+  if (TooLarge(options_, bytes)) return NoRoom(options_, held, bytes);
+  const auto fits = [&] { return !TooMany(options_, held) && !TooLarge(options_, held.bytes); };
   if (fits()) return absl::OkStatus();
   const absl::StatusOr<std::set<std::string>> named = Named();
   if (!named.ok()) return named.status();
@@ -214,16 +242,9 @@ absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {
       if (IsFresh(it->second)) continue;
       if (oldest == entries_.end() || it->second.used < oldest->second.used) oldest = it;
     }
-    if (oldest == entries_.end()) {
-      return WithRetry(
-          absl::ResourceExhaustedError(
-              Cat("there is no room for another kernel: kept jobs name those that are here (",
-                  entries_.size(), "), or they were used in the last ",
-                  absl::FormatDuration(options_.fresh),
-                  "; delete jobs, or the daemon's operator can raise "
-                  "--user-kernels-keep-bytes and --user-kernels-keep")),
-          absl::Minutes(1));
-    }
+    if (oldest == entries_.end()) return NoRoom(options_, held, bytes);
+    --held.count;
+    held.bytes -= oldest->second.bytes;
     Discard(PathOf(oldest->first));
     Log(LogLevel::kInfo, "kernel.removed", {{"kernel", oldest->second.kernel.provider()}});
     entries_.erase(oldest);

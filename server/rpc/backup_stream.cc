@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "server/base/request_errors.h"
+#include "server/base/limit_error.h"
 #include "server/rpc/error_mapping.h"
 
 namespace assay::server {
@@ -17,9 +17,11 @@ std::shared_ptr<BackupStream> BackupStream::Start(Options options) {
   std::shared_ptr<BackupStream> stream(new BackupStream(std::move(options)));
   stream->self_ = stream;
   if (!stream->options_.thread->TryRun([stream] { stream->Run(); })) {
-    stream->End(WithRetry(
-        absl::ResourceExhaustedError("another backup is being made: call again after its end"),
-        absl::Seconds(30)));
+    stream->End(MakeLimitError({.limit = "backups",
+                                .fixed = true,
+                                .value = kMostBackups,
+                                .may = "backups, one being made and the others waiting",
+                                .again = absl::Seconds(30)}));
   }
   return stream;
 }

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,9 @@
 #include "server/store/store.h"
 
 namespace assay::server {
+
+// The most calls at the same time, of which one is served.
+inline constexpr std::size_t kMostBackups = 2;
 
 // Keeps itself alive until gRPC is done with it.
 class BackupStream final : public grpc::ServerWriteReactor<v1::BackupStoreResponse>,
@@ -39,7 +43,7 @@ class BackupStream final : public grpc::ServerWriteReactor<v1::BackupStoreRespon
     std::function<void(const grpc::Status&)> ended;
   };
 
-  // Starts serving a call. RESOURCE_EXHAUSTED goes to the client if another one is being served.
+  // Starts serving a call. RESOURCE_EXHAUSTED goes to the client if kMostBackups are there.
   static std::shared_ptr<BackupStream> Start(Options options);
 
   // Ends the call.

@@ -1,9 +1,8 @@
 #include "server/rpc/call_desk.h"
 
 #include "google/protobuf/message.h"
-#include "kernels/text/cat.h"
 #include "server/auth/role.h"
-#include "server/base/request_errors.h"
+#include "server/base/limit_error.h"
 #include "server/rpc/message_weight.h"
 
 namespace assay::server {
@@ -16,6 +15,14 @@ std::string NameIn(const google::protobuf::Message& message) {
 }
 
 }  // namespace
+
+absl::Status TooManyCallsWait() {
+  return MakeLimitError({.limit = "waiting-calls",
+                         .fixed = true,
+                         .value = kMostCallsWaiting,
+                         .may = "calls that wait for the same thread",
+                         .again = absl::Seconds(1)});
+}
 
 absl::Status CallDesk::Admit(Call& call) {
   if (limits_ != nullptr) {
@@ -94,12 +101,6 @@ void CallDesk::End(grpc::ServerUnaryReactor* reactor, const Call& call,
   const grpc::Status answer = ToGrpcStatus(status);
   Close(call, answer);
   reactor->Finish(answer);
-}
-
-absl::Status CallDesk::TooManyWait() {
-  return WithRetry(absl::ResourceExhaustedError(
-                       Cat(kMostCallsWaiting, " calls wait before this one; call again later")),
-                   absl::Seconds(1));
 }
 
 }  // namespace assay::server

@@ -31,6 +31,8 @@ namespace assay::server {
 
 // The most calls that wait for a thread. They hold their requests in memory.
 inline constexpr std::size_t kMostCallsWaiting = 64;
+// The error of a call that comes when so many wait.
+absl::Status TooManyCallsWait();
 
 // A request without lists may take the largest request's bytes divided by this in memory: 256 KiB
 // of 32 MiB. The longest filter of ListJobs still passes if the largest request has 4 MiB.
@@ -193,12 +195,11 @@ class CallDesk {
             End(reactor, mine, handler(mine));
           }
         });
-    if (!taken) End(reactor, call, TooManyWait());
+    if (!taken) End(reactor, call, TooManyCallsWait());
   }
   void End(grpc::ServerUnaryReactor* reactor, const Call& call, const absl::Status& status);
   // Counts a request that was refused because of its size.
   absl::Status Counted(absl::Status parsed) const;
-  static absl::Status TooManyWait();
 
   Access* const access_;
   AuditTrail* const audit_;

@@ -8,6 +8,7 @@
 #include "server/base/finding.h"
 #include "server/base/job_events.h"
 #include "server/base/request_errors.h"
+#include "server/rpc/call_desk.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/message_weight.h"
 
@@ -107,8 +108,7 @@ void ExternalStream::OnFirst(bool ok) {
         stream->Accept(std::exchange(kept, nullptr));
       });
   if (taken) return;
-  Conclude(WithRetry(absl::ResourceExhaustedError("too many calls wait; call again later"),
-                     absl::Seconds(1)));
+  Conclude(TooManyCallsWait());
 }
 
 void ExternalStream::Accept(WaitingRequests::Request kept) {

@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
+#include "server/base/limit_error.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/message_weight.h"
@@ -111,10 +112,12 @@ void UploadStream::OnReadDone(bool ok) {
   const bool library = upload_->kernel().form() == v1::KERNEL_FORM_LIBRARY;
   TaskThread& thread = library ? *options_.libraries : *options_.compiles;
   if (thread.TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
-  End(WithRetry(absl::ResourceExhaustedError(Cat("too many kernels wait ",
-                                                 library ? "to be checked" : "for the compiler",
-                                                 "; call again later")),
-                absl::Seconds(5)));
+  End(MakeLimitError(
+      {.limit = "waiting-kernels",
+       .fixed = true,
+       .value = kMostKernelsWaiting,
+       .may = library ? "libraries that wait to be checked" : "kernels that wait for the compiler",
+       .again = absl::Seconds(5)}));
 }
 
 void UploadStream::Compile() {

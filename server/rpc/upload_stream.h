@@ -29,6 +29,9 @@ namespace assay::server {
 // The most bytes of a file in one message.
 inline constexpr std::size_t kMostChunkBytes = 1 << 20;
 
+// The most kernels that wait for the compiler, and the most libraries that wait to be checked.
+inline constexpr std::size_t kMostKernelsWaiting = 16;
+
 // Keeps itself alive until gRPC is done with it. Messages come as bytes, because a few bytes may
 // grow to gigabytes.
 class UploadStream final

@@ -22,13 +22,6 @@
 #include "server/worker/raw_message.h"
 
 namespace assay::server {
-namespace {
-
-// The most kernels that wait for the compiler, and the most libraries that wait to be checked.
-constexpr std::size_t kMostCompilesWaiting = 16;
-
-}  // namespace
-
 // What the calls share. The streams own themselves until gRPC is done with them, which is after the
 // functions here have returned.
 struct ValidationService::Impl {
@@ -63,14 +56,14 @@ struct ValidationService::Impl {
   std::mutex mutex;
   v1::ServerInfo info;  // mutex
 
-  TaskThread pump;                             // reads the streams of WatchJob; writes uses it
-  TaskThread compiles{kMostCompilesWaiting};   // users' kernels that come as source
-  TaskThread libraries{kMostCompilesWaiting};  // users' kernels that come as libraries
-  TaskThread backups{1};                       // one copy of the store; another may wait
-  TaskThread writes{kMostCallsWaiting};        // plans and commits
-  TaskThread measures{kMostCallsWaiting};      // measures ceilings, which takes minutes
-  TaskThread releases{kMostCallsWaiting};      // gives devices' memory back
-  TaskThread reads{kMostCallsWaiting};         // calls that read many files or results
+  TaskThread pump;                            // reads the streams of WatchJob; writes uses it
+  TaskThread compiles{kMostKernelsWaiting};   // users' kernels that come as source
+  TaskThread libraries{kMostKernelsWaiting};  // users' kernels that come as libraries
+  TaskThread backups{kMostBackups - 1};       // one copy of the store; the others wait
+  TaskThread writes{kMostCallsWaiting};       // plans and commits
+  TaskThread measures{kMostCallsWaiting};     // measures ceilings, which takes minutes
+  TaskThread releases{kMostCallsWaiting};     // gives devices' memory back
+  TaskThread reads{kMostCallsWaiting};        // calls that read many files or results
   Comparisons comparisons;
   OpenStreams streams;  // last: its thread ends before what it uses
 };

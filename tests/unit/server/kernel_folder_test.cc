@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "google/rpc/error_details.pb.h"
+#include "kernels/text/cat.h"
+
 namespace assay::server {
 namespace {
 
@@ -72,6 +75,21 @@ class KernelFolderTest : public ::testing::Test {
     return names;
   }
 
+  // What an error tells a program of the limit that is reached.
+  static std::string LimitIn(const absl::Status& status) {
+    google::rpc::ErrorInfo info;
+    google::rpc::RetryInfo retry;
+    if (!Read(status, info) || info.reason() != "LIMIT_REACHED") return "";
+    const std::string again =
+        Read(status, retry) ? Cat("again in ", retry.retry_delay().seconds(), " s") : "never again";
+    return Cat(info.metadata().at("limit"), " ", info.metadata().at("value"), ", ", again);
+  }
+  static bool Read(const absl::Status& status, google::protobuf::Message& detail) {
+    const auto payload =
+        status.GetPayload("type.googleapis.com/" + detail.GetDescriptor()->full_name());
+    return payload && detail.ParseFromString(std::string(*payload));
+  }
+
   fs::path root_;
   KernelFolderOptions options_;
   std::set<std::string> named_;
@@ -111,7 +129,14 @@ TEST_F(KernelFolderTest, TheOldestThatNoJobNamesGoesFirst) {
   ASSERT_TRUE(Put(*folder, 'd').ok());
   EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'a'), std::string(12, 'd')));
   named_.insert("user/" + std::string(12, 'd'));
-  EXPECT_TRUE(absl::IsResourceExhausted(Put(*folder, 'e')));
+  const absl::Status refused = Put(*folder, 'e');
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("a limit is reached: all clients together may have 2 users' kernels "
+                        "(user-kernels-keep); there is no room for another kernel: kept jobs name "
+                        "the other 2, or"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("; try again in 1m"));
+  EXPECT_EQ(LimitIn(refused), "user-kernels-keep 2, again in 60 s");
   EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'a'), std::string(12, 'd')));
 }
 
@@ -130,7 +155,13 @@ TEST_F(KernelFolderTest, BytesAreLimited) {
   ASSERT_TRUE(Put(*folder, 'a', 2000).ok());
   ASSERT_TRUE(Put(*folder, 'b', 2000).ok());
   EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'b')));
-  EXPECT_TRUE(absl::IsResourceExhausted(Put(*folder, 'c', 4000)));
+  const absl::Status never = Put(*folder, 'c', 4000);
+  EXPECT_TRUE(absl::IsResourceExhausted(never));
+  EXPECT_THAT(std::string(never.message()), HasSubstr("; send a smaller one"));
+  EXPECT_EQ(LimitIn(never), "user-kernels-keep-bytes 3000, never again");
+  EXPECT_THAT(Names(), UnorderedElementsAre(std::string(12, 'b'))) << "none goes for nothing";
+  named_ = {"user/" + std::string(12, 'b')};
+  EXPECT_EQ(LimitIn(Put(*folder, 'd', 2000)), "user-kernels-keep-bytes 3000, again in 60 s");
 }
 
 TEST_F(KernelFolderTest, TheSameKernelStaysAndIsNotWrittenAgain) {

@@ -2,13 +2,35 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <sys/resource.h>
 
+#include <array>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
 #include "kernels/confine/sanitized.h"
+#include "server/rpc/backup_stream.h"
+#include "server/rpc/upload_stream.h"
 #include "tests/unit/server/rpc_fixture.h"
 
 namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
+
+// Says which fixed limit, whose, its value and when to come again. `may`: "64 calls that wait".
+void ExpectFixed(const grpc::Status& status, const std::string& limit, const std::string& may) {
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_THAT(status.error_message(),
+              HasSubstr(Cat("a limit is reached: all clients together may have ", may, " (", limit,
+                            ", which is fixed); try again in ")));
+  ASSERT_EQ(LimitIn(status), limit) << "with QuotaFailure and RetryInfo";
+  const google::rpc::ErrorInfo info = InfoOf(status);
+  EXPECT_EQ(info.metadata().at("value"), may.substr(0, may.find(' ')));
+  EXPECT_EQ(info.metadata().at("fixed"), "true");
+  EXPECT_EQ(info.metadata().count("client"), 0u) << "it is that of all";
+}
 
 TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
   constexpr std::size_t kCalls = 100;
@@ -30,15 +52,135 @@ TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
   ASSERT_TRUE(answers.Await(kCalls));
   std::size_t refused = 0;
   for (const grpc::Status& status : answers.came()) {
-    google::rpc::Status details;
-    details.ParseFromString(status.error_details());
-    refused += status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
-                       Holds<google::rpc::RetryInfo>(details)
-                   ? 1
-                   : 0;
+    if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) continue;
+    ++refused;
+    ExpectFixed(status, "waiting-calls", "64 calls that wait for the same thread");
   }
   EXPECT_GE(refused, kCalls - kHeld);
   EXPECT_LT(refused, kCalls);
+}
+
+TEST_F(ServiceTest, ACallersJobThatFindsNoPlaceIsToldTheLimit) {
+  struct Call {
+    grpc::ClientContext context;
+    v1::CreateJobRequest request = Copies(1);
+    v1::Job job;
+  };
+  std::vector<Call> calls(66);
+  Answers answers;
+  HeldPlans plans(*cpu_);
+  for (Call& call : calls) {
+    stub_->async()->CreateJob(&call.context, &call.request, &call.job, answers.Take());
+  }
+  ASSERT_TRUE(answers.Await(1)) << "one is in work, and 64 wait";
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+  const auto stream = stub_->ValidateExternal(&context);
+  v1::ValidateExternalRequest first;
+  *first.mutable_job()->mutable_spec() = Copies(1).spec();
+  stream->Write(first);
+  ExpectFixed(stream->Finish(), "waiting-calls", "64 calls that wait for the same thread");
+}
+
+// One more service of the same jobs.
+struct Served {
+  Served(JobManager& jobs, DeviceSet& devices, Metrics& metrics, const ServiceOptions& options)
+      : service(jobs, devices, &metrics, options) {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service);
+    server = builder.BuildAndStart();
+    stub = v1::ValidationService::NewStub(server->InProcessChannel({}));
+  }
+  ~Served() {
+    service.Stop();
+    server->Shutdown();
+    server->Wait();
+  }
+
+  ValidationService service;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<v1::ValidationService::Stub> stub;
+};
+
+TEST_F(ServiceTest, AKernelThatFindsNoPlaceIsToldTheLimit) {
+  limits_.Set({.uploads = 0});
+  std::promise<void> begun, released;
+  UserKernelOptions kernel_options;
+  kernel_options.code_object = true;
+  kernel_options.folder.path = folder_ + "/kernels";
+  kernel_options.targets = [&, once = std::make_shared<std::once_flag>(),
+                            release = released.get_future().share()] {
+    std::call_once(*once, [&] { begun.set_value(); });
+    release.wait();
+    return DeviceTargets();  // and so no kernel is taken in the end
+  };
+  const std::unique_ptr<UserKernels> kernels = *UserKernels::Open(kernel_options);
+  ServiceOptions options;
+  options.limits = &limits_;
+  options.kernels = kernels.get();
+  Served served(*jobs_, devices_, metrics_, options);
+  struct Upload {
+    explicit Upload(v1::ValidationService::Stub& stub) : stream(stub.UploadKernel(&context)) {
+      v1::UploadKernelRequest request;
+      v1::KernelHeader& header = *request.mutable_header();
+      header.set_file_name("k.ptx");
+      header.set_size_bytes(1);
+      header.set_form(v1::KERNEL_FORM_PTX);
+      header.set_launch("grid = 1\nblock = 1\nargs = []");
+      stream->Write(request);
+      request.set_chunk("x");
+      stream->Write(request);
+      stream->WritesDone();
+    }
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::UploadKernelRequest, v1::UploadKernelResponse>>
+        stream;
+  };
+  std::vector<std::unique_ptr<Upload>> uploads;
+  for (std::size_t n = 0; n < kMostKernelsWaiting + 2; ++n) {
+    uploads.push_back(std::make_unique<Upload>(*served.stub));
+    if (n == 0) begun.get_future().wait_for(std::chrono::seconds(120));
+  }
+  EXPECT_TRUE(Eventually([&] { return metrics_.calls("UploadKernel RESOURCE_EXHAUSTED") == 1; }));
+  released.set_value();
+  int refused = 0;
+  for (const auto& upload : uploads) {
+    const grpc::Status status = upload->stream->Finish();
+    if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) continue;
+    ++refused;
+    ExpectFixed(status, "waiting-kernels", "16 kernels that wait for the compiler");
+  }
+  EXPECT_EQ(refused, 1);
+}
+
+// The first copy stands still while its client reads nothing.
+TEST_F(ServiceTest, ABackupThatFindsNoPlaceIsToldTheLimit) {
+  ServiceOptions options;
+  options.store = store_.get();
+  Served served(*jobs_, devices_, metrics_, options);
+  struct Backup {
+    explicit Backup(v1::ValidationService::Stub& stub) : stream(stub.BackupStore(&context, {})) {}
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::BackupStoreResponse>> stream;
+  };
+  std::array<std::unique_ptr<Backup>, kMostBackups + 1> backups;
+  for (auto& backup : backups) backup = std::make_unique<Backup>(*served.stub);
+  EXPECT_TRUE(Eventually([&] { return metrics_.calls("BackupStore RESOURCE_EXHAUSTED") >= 1; }));
+  std::vector<std::future<grpc::Status>> ends;
+  for (const auto& backup : backups) {
+    ends.push_back(std::async(std::launch::async, [&backup] {
+      for (v1::BackupStoreResponse piece; backup->stream->Read(&piece);) continue;
+      return backup->stream->Finish();
+    }));
+  }
+  int whole = 0;
+  for (auto& end : ends) {
+    const grpc::Status status = end.get();
+    whole += status.ok() ? 1 : 0;
+    if (status.ok()) continue;
+    ExpectFixed(status, "backups", "2 backups, one being made and the others waiting");
+  }
+  EXPECT_GE(whole, 1);
 }
 
 // Calls of CreateJob, each as large as a request may be. Their names are too long for a job.
