@@ -2,8 +2,9 @@
 //
 // Certificates are read again when their files change. A new set is taken only if it is whole: the
 // chain parses, the key fits it, and the client authorities parse. Until then, new connections use
-// the old set. Open connections continue. No thread watches the files: each handshake looks at
-// them, at most once a second, and warns in the log, once a day, of a chain that ends soon.
+// the old set. Open connections continue. No thread of the store's watches the files: each
+// handshake and each heartbeat of the daemon looks at them, at most once a second, and warns in the
+// log, once a day, of a chain that ends soon.
 //
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_CERTIFICATE_STORE_H_

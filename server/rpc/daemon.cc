@@ -10,6 +10,13 @@
 #include "server/base/log.h"
 
 namespace assay::server {
+namespace {
+
+// Instead of a watchdog's time. Heartbeats come every third of it.
+constexpr absl::Duration kUnwatched = absl::Minutes(3);
+
+}  // namespace
+
 StartFailure Fail(const absl::Status& status, std::string_view context) {
   const bool usage = status.code() == absl::StatusCode::kInvalidArgument;
   return {usage ? kExitUsage : kExitEnvironment,
@@ -59,9 +66,18 @@ std::optional<StartFailure> Daemon::Start() {
 
 void Daemon::TellReady() {
   manager_.Notify(Cat("READY=1\nSTATUS=serving ", absl::StrJoin(grpc_.addresses, ", ")));
-  if (!manager_.watchdog()) return;
-  channel_ = grpc_.server->InProcessChannel({});
   std::vector<Heartbeat::Ask> parts;
+  // Each handshake looks, too, but nobody may connect for weeks.
+  if (certificates_ != nullptr) parts.emplace_back([this] { certificates_->Current(); });
+  if (manager_.watchdog()) AddWatched(parts);
+  if (parts.empty()) return;
+  heartbeat_ =
+      std::make_unique<Heartbeat>(manager_.watchdog().value_or(kUnwatched), std::move(parts),
+                                  [this] { manager_.Notify("WATCHDOG=1"); });
+}
+
+void Daemon::AddWatched(std::vector<Heartbeat::Ask>& parts) {
+  channel_ = grpc_.server->InProcessChannel({});
   // gRPC's threads, the thread that feeds the watchers, the queue of jobs and the store's reader.
   parts.emplace_back([this] {
     grpc::ClientContext context;
@@ -70,8 +86,6 @@ void Daemon::TellReady() {
   });
   parts.emplace_back([this] { service_->AskPump(); });
   parts.emplace_back([this] { jobs_->Get("jobs/none").IgnoreError(); });
-  heartbeat_ = std::make_unique<Heartbeat>(*manager_.watchdog(), std::move(parts),
-                                           [this] { manager_.Notify("WATCHDOG=1"); });
 }
 
 void Daemon::Reload(const absl::StatusOr<ParsedArguments>& read) {

@@ -60,7 +60,8 @@ class Daemon {
   void StartJobs();
   // The line that says where the daemon serves.
   std::string ReadyLine() const;
-  // Tells the service manager that the daemon serves, and begins the heartbeats.
+  // Tells the service manager that the daemon serves, and begins the heartbeats. They also look at
+  // the certificates, with or without a watchdog.
   void TellReady();
   // Takes over what can change while the daemon runs, of `read`, and looks at the files of roles
   // and certificates.
@@ -88,6 +89,8 @@ class Daemon {
   void MakeService();
   std::optional<StartFailure> StartServing();
   std::optional<StartFailure> StartMetrics();
+  // The parts that a watchdog waits for.
+  void AddWatched(std::vector<Heartbeat::Ask>& parts);
 
   const std::string version_;
   const ServiceManager manager_;

@@ -3,7 +3,7 @@
 // A heartbeat asks each part of the daemon in turn and waits for its answer. Only when all have
 // answered, it tells the service manager. So a part that hangs ends the heartbeats, and the service
 // manager starts the daemon anew. Nobody needs to know which part hangs, or whether it has a time
-// limit of its own.
+// limit of its own. A part may do what the daemon has to do now and then.
 #ifndef ASSAY_SERVER_RPC_HEARTBEAT_H_
 #define ASSAY_SERVER_RPC_HEARTBEAT_H_
 

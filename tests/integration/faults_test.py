@@ -13,6 +13,7 @@
 | no descriptors are left | who is connected is served; with descriptors others are, too |
 | a client is gone without a word | the daemon drops its watcher |
 | the address space is nearly full | the daemon serves, or ends and the next one has all that was told |
+| the daemon's certificate is about to expire, and nobody connects | the log warns |
 | the client's certificate expires | its open stream goes on to the end, and a new connection is refused |
 | the client's certificate is revoked | the same: no new call is admitted, on an open connection too |
 
@@ -354,6 +355,16 @@ class Certificates(Base):
             self.assertTrue(rest[-1].HasField("finished"), "the open stream goes on to its end")
             self.faults.clock(0)
             self.assertEqual(daemon.run("devices", *self.client()).code, 0)
+
+    def test_a_certificate_is_about_to_expire_and_nobody_connects(self):
+        tls_test.openssl(self.folder, "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                         "-out", "server.pem", "-days", "16", "-extfile", "ext")
+        # The heartbeats look at it. A watchdog makes them quick.
+        environment = {**self.faults.environment, "WATCHDOG_USEC": "300000"}
+        with harness.Daemon(self.state, flags=self.flags(), environment=environment) as daemon:
+            self.assertNotIn("tls.expires_soon", daemon.log_text(), "it is good for more than two weeks")
+            self.faults.clock(3 * DAY)
+            harness.wait_until(lambda: "event=tls.expires_soon" in daemon.log_text(), 60, "the log warns")
 
     def test_a_certificate_is_revoked_while_a_stream_is_open(self):
         tls_test.Tls.revoke(self)

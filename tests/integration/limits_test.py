@@ -20,6 +20,7 @@ import urllib.request
 import grpc
 
 import harness
+import tls_test
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SERVICE = "/assay.v1.ValidationService/"
@@ -504,6 +505,29 @@ class LifeCycle(unittest.TestCase):
             last = [event for event in stream][-1]
             self.assertEqual(last.finished.job.counts.passed, MANY, "the job has run on, watched by the same stream")
             self.assertEqual(daemon.process.poll(), None)
+
+    def test_a_reload_looks_at_certificates_and_roles(self):
+        tls_test.make_certificates(self.folder)
+        cert, key, roles = (os.path.join(self.folder, name) for name in ("server.pem", "server.key", "roles.toml"))
+
+        def write_roles(role):
+            with open(roles, "w", encoding="utf-8") as file:
+                file.write(f'[[client]]\nname = "client"\nrole = "{role}"\n')
+            os.chmod(roles, 0o600)
+
+        write_roles("viewer")
+        manager = ServiceManager(self.folder)
+        self.addCleanup(manager.close)
+        with harness.Daemon(flags=["--tls-cert", cert, "--tls-key", key, "--roles-file", roles],
+                            environment={"NOTIFY_SOCKET": manager.path}) as daemon:
+            manager.wait(lambda said: any("READY" in s for s in said), "ready")
+            tls_test.make_certificates(self.folder)
+            write_roles("operator")
+            # Nobody connects, so no handshake and no call looks.
+            daemon.process.send_signal(signal.SIGHUP)
+            manager.wait(lambda said: sum("READY" in s for s in said) == 2, "ready again")
+            for event in ("tls.reloaded", "roles.reloaded"):
+                self.assertIn(f"event={event}", daemon.log_text())
 
     def test_health_for_load_balancers_and_for_people(self):
         with harness.Daemon(flags=["--health-listen", "127.0.0.1:0"]) as daemon:
