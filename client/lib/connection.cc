@@ -15,8 +15,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/lib/parse.h"
+#include "client/lib/shown.h"
 #include "client/lib/targets_file.h"
 #include "client/lib/text.h"
+#include "client/lib/transport.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/client_interceptor.h"
@@ -144,34 +146,46 @@ absl::StatusOr<std::string> ReadToken(const Target& target) {
   return token;
 }
 
-// Shows the token with every call.
-class TokenBearer final : public grpc::experimental::Interceptor {
+// Shows the token with every call, and notes in the status of a call that found no connection how
+// the client presents itself.
+class Presenter final : public grpc::experimental::Interceptor {
  public:
-  explicit TokenBearer(const std::string& token) : header_("Bearer " + token) {}
+  Presenter(const std::string& token, Shown shown) : token_(token), shown_(shown) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     using Point = grpc::experimental::InterceptionHookPoints;
-    if (methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
-      methods->GetSendInitialMetadata()->emplace("authorization", header_);
+    if (!token_.empty() && methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", "Bearer " + token_);
+    }
+    if (methods->QueryInterceptionHookPoint(Point::POST_RECV_STATUS)) {
+      grpc::Status& status = *methods->GetRecvStatus();
+      if (NeverConnected(status)) NoteShown(shown_, status);
     }
     methods->Proceed();
   }
 
  private:
-  const std::string header_;
+  const std::string token_;
+  const Shown shown_;
 };
 
-class TokenBearers final : public grpc::experimental::ClientInterceptorFactoryInterface {
+class Presenters final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit TokenBearers(std::string token) : token_(std::move(token)) {}
+  Presenters(std::string token, Shown shown) : token_(std::move(token)), shown_(shown) {}
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo*) override {
-    return new TokenBearer(token_);
+    return new Presenter(token_, shown_);
   }
 
  private:
   const std::string token_;
+  const Shown shown_;
 };
+
+Shown ShownBy(const TlsOptions& tls) {
+  if (!tls.enabled()) return Shown::kPlaintext;
+  return tls.cert.empty() ? Shown::kTls : Shown::kCertificate;
+}
 
 void Override(const std::string& value, std::string& field) {
   if (!value.empty()) field = value;
@@ -272,13 +286,13 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
   if (!token.ok()) return token.status();
   // Else channels to one address share what they know of it.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return std::unique_ptr<Connection>(new Connection(
-      target.address,
-      [address = GrpcAddress(target.address), credentials, arguments, token = *token] {
-        std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> bearers;
-        if (!token.empty()) bearers.push_back(std::make_unique<TokenBearers>(token));
+  return std::unique_ptr<Connection>(
+      new Connection(target.address, [address = GrpcAddress(target.address), credentials, arguments,
+                                      token = *token, shown = ShownBy(target.tls)] {
+        std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> makers;
+        makers.push_back(std::make_unique<Presenters>(token, shown));
         return grpc::experimental::CreateCustomChannelWithInterceptors(
-            address, credentials, arguments, std::move(bearers));
+            address, credentials, arguments, std::move(makers));
       }));
 }
 

@@ -1,6 +1,7 @@
 #include "client/lib/transport.h"
 
 #include "absl/strings/match.h"
+#include "client/lib/shown.h"
 #include "google/rpc/status.pb.h"
 
 namespace assay::client {
@@ -13,10 +14,16 @@ struct Cause {
   const char* words;
   bool is_it_running;  // the daemon may simply not be there
 };
+constexpr char kNotTrusted[] =
+    "its certificate is not trusted: it has expired, or no authority of --tls-ca signed it";
+constexpr char kNoTls[] = "it does not speak TLS on this port (leave out --tls-ca and --tls-cert)";
 constexpr Cause kCauses[] = {
     {"Connection refused", "connection refused", true},
-    {"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted (--tls-ca)", false},
-    {"WRONG_VERSION_NUMBER", "it does not speak TLS", false},
+    // The words of OpenSSL, and those of BoringSSL.
+    {"certificate verify failed", kNotTrusted, false},
+    {"CERTIFICATE_VERIFY_FAILED", kNotTrusted, false},
+    {"wrong version number", kNoTls, false},
+    {"WRONG_VERSION_NUMBER", kNoTls, false},
     {"No match found for server name", "its certificate is for another name (--tls-server-name)",
      false},
     {"Peer name", "its certificate is for another name (--tls-server-name)", false},
@@ -27,13 +34,33 @@ constexpr Cause kCauses[] = {
     {"No route to host", "no route to the host", true},
     {"Network is unreachable", "the network is unreachable", true},
     {"No such file or directory", "the socket does not exist", true},
-    {"onnection reset", "connection reset: does it ask for TLS, or for a certificate?", false},
-    {"Socket closed", "the connection was closed: does it ask for TLS, or for a certificate?",
-     false},
     {"imed out", "no answer in time", true},
     {"imeout", "no answer in time", true},
     {"eadline", "no answer in time", true},
 };
+
+// The other end closed the connection, and gRPC does not know why.
+bool IsClosed(const std::string& message) {
+  for (const char* text : {"onnection reset", "Socket closed", "roken pipe"}) {
+    if (absl::StrContains(message, text)) return true;
+  }
+  return false;
+}
+
+std::string WhyClosed(Shown shown) {
+  switch (shown) {
+    case Shown::kPlaintext:
+      return "the connection was closed: does it ask for TLS (--tls-ca)?";
+    case Shown::kTls:
+      return "the connection was closed: does it ask for a certificate (--tls-cert, --tls-key)?";
+    case Shown::kCertificate:
+      return "the connection was closed: it may not accept the certificate of --tls-cert (expired, "
+             "revoked, or of an authority that it does not know)";
+    case Shown::kUnknown:
+      break;
+  }
+  return "the connection was closed: does it ask for TLS, or for a certificate?";
+}
 
 bool IsOfDaemon(const grpc::Status& status) { return !ErrorInfoOf(status).domain().empty(); }
 
@@ -98,6 +125,7 @@ ConnectionCause CauseOf(const grpc::Status& status) {
   for (const Cause& cause : kCauses) {
     if (absl::StrContains(message, cause.text)) return {cause.words, cause.is_it_running};
   }
+  if (IsClosed(message)) return {WhyClosed(ShownOf(status)), false};
   return {message, true};
 }
 

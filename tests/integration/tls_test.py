@@ -54,10 +54,24 @@ class Tls(unittest.TestCase):
             self.assertEqual(ok.code, 0, ok)
             plain = harness.run_client("devices", environment=there)
             self.assertEqual(plain.code, 3, plain)
+            self.assertIn("does it ask for TLS (--tls-ca)?", plain.err)
             # A CA that did not sign the server.
             wrong = harness.run_client("devices", "--tls-ca", os.path.join(self.other, "ca.pem"),
                                        environment=there)
             self.assertEqual(wrong.code, 3, wrong)
+            self.assertIn("its certificate is not trusted", wrong.err)
+
+    def test_plaintext_beyond_this_machine_is_logged_loudly(self):
+        with harness.Daemon(flags=["--insecure"], listen="0.0.0.0:0") as daemon:
+            lines = [line for line in daemon.log_text().splitlines() if "event=access.insecure" in line]
+            self.assertEqual(len(lines), 1, daemon.log_text())
+            self.assertIn("level=warn", lines[0])
+            self.assertIn("whoever reaches a port reads and writes in plaintext", lines[0])
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--insecure"]
+        with harness.Daemon(flags=flags) as daemon:
+            self.assertIn("ports without certificates, such as the health port, are plaintext", daemon.log_text())
+        with harness.Daemon() as daemon:
+            self.assertNotIn("access.insecure", daemon.log_text())
 
     def test_mutual_tls(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"),
@@ -66,6 +80,7 @@ class Tls(unittest.TestCase):
             ca = ["--tls-ca", self.path("ca.pem")]
             anonymous = daemon.run("devices", *ca)
             self.assertEqual(anonymous.code, 3, anonymous)
+            self.assertIn("does it ask for a certificate (--tls-cert, --tls-key)?", anonymous.err)
             known = daemon.run("devices", *ca, "--tls-cert", self.path("client.pem"), "--tls-key",
                                self.path("client.key"))
             self.assertEqual(known.code, 0, known)
@@ -73,6 +88,8 @@ class Tls(unittest.TestCase):
                                  os.path.join(self.other, "client.pem"), "--tls-key",
                                  os.path.join(self.other, "client.key"))
             self.assertEqual(foreign.code, 3, foreign)
+            self.assertIn("it may not accept the certificate of --tls-cert (expired, revoked, or of an authority",
+                          foreign.err)
 
     def test_certificates_are_reloaded_and_a_bad_pair_is_not_published(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]

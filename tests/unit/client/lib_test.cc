@@ -13,6 +13,7 @@
 #include "client/lib/errors.h"
 #include "client/lib/operators.h"
 #include "client/lib/parse.h"
+#include "client/lib/shown.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "tests/unit/api_comments.h"
@@ -275,6 +276,38 @@ TEST(Errors, AnErrorOfTheDaemonIsNoneOfTheConnection) {
   EXPECT_FALSE(
       ConnectionLost({grpc::StatusCode::UNAVAILABLE, "Socket closed", daemon.error_details()}));
   EXPECT_TRUE(IsTransient(daemon));
+}
+
+TEST(Errors, WhyAConnectionWasClosedDependsOnWhatTheClientShowed) {
+  const auto words = [](Shown shown, const char* text) {
+    grpc::Status status(grpc::StatusCode::UNAVAILABLE,
+                        std::string("failed to connect to all addresses; last error: ") + text);
+    NoteShown(shown, status);
+    EXPECT_EQ(ShownOf(status), shown);
+    EXPECT_TRUE(NeverConnected(status));
+    EXPECT_FALSE(CauseOf(status).is_it_running);
+    return CauseOf(status).words;
+  };
+  for (const char* text : {"Socket closed", "Connection reset by peer", "Broken pipe"}) {
+    EXPECT_THAT(words(Shown::kPlaintext, text), HasSubstr("ask for TLS (--tls-ca)?"));
+    EXPECT_THAT(words(Shown::kTls, text), HasSubstr("ask for a certificate (--tls-cert"));
+    EXPECT_THAT(words(Shown::kCertificate, text), HasSubstr("expired, revoked"));
+    EXPECT_THAT(words(Shown::kUnknown, text), HasSubstr("for TLS, or for a certificate?"));
+  }
+  // What gRPC knows comes first.
+  EXPECT_THAT(words(Shown::kCertificate,
+                    "Ssl handshake failed: SSL_ERROR_SSL: error:0A000086:SSL "
+                    "routines::certificate verify failed"),
+              HasSubstr("its certificate is not trusted"));
+  EXPECT_THAT(words(Shown::kTls,
+                    "Ssl handshake failed: SSL_ERROR_SSL: error:0A00010B:SSL "
+                    "routines::wrong version number"),
+              HasSubstr("does not speak TLS"));
+  // The details of a daemon's error stay.
+  grpc::Status of_daemon = NotFound(v1::ERROR_REASON_JOB_NOT_FOUND, "none");
+  NoteShown(Shown::kTls, of_daemon);
+  EXPECT_EQ(ShownOf(of_daemon), Shown::kUnknown);
+  EXPECT_EQ(ReasonOf(of_daemon), v1::ERROR_REASON_JOB_NOT_FOUND);
 }
 
 // The daemon's word stands. An old one said none: then reason and phase decide.
