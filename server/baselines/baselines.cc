@@ -9,6 +9,7 @@
 #include "kernels/numerics/change.h"
 #include "kernels/text/cat.h"
 #include "server/base/finding.h"
+#include "server/base/job_name.h"
 #include "server/base/log.h"
 #include "server/base/request_errors.h"
 #include "server/baselines/baseline_gaps.h"
@@ -148,20 +149,17 @@ absl::StatusOr<v1::Baseline> Baselines::Create(const v1::CreateBaselineRequest& 
   const bool given = !request.baseline().results().empty();
   const std::string& job = request.baseline().job();
   std::vector<FieldError> errors;
-  constexpr std::string_view kJobs = "jobs/";
   if (given) {
     if (request.baseline_id().empty()) {
       errors.push_back({"baseline_id", "is required for times of your own"});
     }
-  } else if (!job.starts_with(kJobs) || job.size() == kJobs.size() || job.size() > 64) {
-    errors.push_back(
-        {"baseline.job", job.empty() ? "is required: jobs/ID"
-                                     : Cat("must be jobs/ID, got \"", job.substr(0, 64), "\"")});
+  } else if (std::string fault = FaultOfJobName(job); !fault.empty()) {
+    errors.push_back({"baseline.job", std::move(fault)});
   }
   std::string id = request.baseline_id();
   if (!id.empty() && !IsId(id)) errors.push_back({"baseline_id", Cat("must be ", IdRule(id))});
   if (!errors.empty()) return BadRequestError(errors);
-  if (id.empty()) id = job.substr(kJobs.size());
+  if (id.empty()) id = job.substr(kJobPrefix.size());
   absl::StatusOr<v1::Baseline> baseline = given ? OfCaller(request.baseline()) : OfJob(job);
   if (!baseline.ok()) return baseline.status();
   if (baseline->results().empty()) return absl::FailedPreconditionError(Cat(job, kNoTimeCounts));
@@ -197,7 +195,10 @@ absl::StatusOr<v1::Baseline> Baselines::Resolve(std::string_view field,
       if (absl::Status s = CheckSize(Cat(field, ".inline"), source.inline_()); !s.ok()) return s;
       return Sorted(source.inline_());
     case v1::BaselineSource::kName:
-      if (source.name().starts_with("jobs/")) {
+      if (source.name().starts_with(kJobPrefix)) {
+        if (std::string fault = FaultOfJobName(source.name()); !fault.empty()) {
+          return Refuse(Cat(field, ".name"), std::move(fault));
+        }
         absl::StatusOr<v1::Baseline> baseline = OfJob(source.name());
         if (baseline.ok()) baseline->set_name(source.name());
         return baseline;

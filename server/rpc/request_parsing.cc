@@ -11,6 +11,7 @@
 #include "google/protobuf/descriptor.h"
 #include "kernels/text/cat.h"
 #include "proto/near_name.h"
+#include "server/base/job_name.h"
 #include "server/base/request_errors.h"
 
 namespace assay::server {
@@ -57,16 +58,8 @@ absl::StatusOr<int> ParseEnum(const google::protobuf::EnumDescriptor& type, std:
 }  // namespace
 
 absl::Status CheckJobName(std::string_view field, std::string_view name) {
-  constexpr std::string_view kPrefix = "jobs/";
-  const auto in_id = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  if (name.empty()) return Refuse(field, "is required: jobs/ID");
-  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() || name.size() > 64 ||
-      !std::all_of(name.begin() + kPrefix.size(), name.end(), in_id)) {
-    return Refuse(field, Cat("must be jobs/ID with an id of letters and digits, such as "
-                             "jobs/k3v9x2mp, got \"",
-                             name.substr(0, 64), "\""));
-  }
-  return absl::OkStatus();
+  std::string fault = FaultOfJobName(name);
+  return fault.empty() ? absl::OkStatus() : Refuse(field, std::move(fault));
 }
 
 absl::StatusOr<std::string> ParseDeviceName(std::string_view field, std::string_view name) {

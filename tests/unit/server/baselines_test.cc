@@ -400,6 +400,29 @@ TEST_F(StoredBaselines, TimesOfACallersOwnAreBounded) {
   }
 }
 
+TEST_F(StoredBaselines, AJobsNameThatIsNoneIsRefusedAndNotRepeated) {
+  Baselines baselines(*store_);
+  for (const std::string& bad : {"jobs/" + std::string(65'536, 'a'), std::string("jobs/\x1b[2J"),
+                                 std::string("jobs/"), std::string("jobs/../x")}) {
+    for (const bool current : {false, true}) {
+      v1::CompareBaselinesRequest request;
+      *request.mutable_baseline()->mutable_inline_() = Of({Timed(8, 1)});
+      *request.mutable_current()->mutable_inline_() = Of({Timed(8, 1)});
+      (current ? request.mutable_current() : request.mutable_baseline())->set_name(bad);
+      const absl::Status refused = baselines.Compare(request).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+      EXPECT_LT(refused.message().size(), 200u);
+      EXPECT_THAT(std::string(refused.message()),
+                  HasSubstr(current ? "current.name: must be jobs/ID" : "baseline.name: must be"));
+    }
+    v1::CreateBaselineRequest create;
+    create.mutable_baseline()->set_job(bad);
+    const absl::Status refused = baselines.Create(create).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("baseline.job: must be jobs/ID"));
+  }
+}
+
 TEST(Baselines, ASpecSaysOneBaselineAndAThresholdThatCanBe) {
   const auto fields = [](const v1::JobSpec& spec) {
     std::vector<FieldError> errors;

@@ -31,6 +31,32 @@ TEST(ErrorMapping, DamageIsInternalAndOkIsOk) {
   EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
 }
 
+// gRPC's client takes 8 KiB for message and details together, and hides the error if they are more.
+TEST(ErrorMapping, AMessageIsCutToWhatATrailerHolds) {
+  const std::string fits(4000, 'x');
+  EXPECT_EQ(ToGrpcStatus(absl::InternalError(fits)).error_message(), fits);
+  const auto takes = [](const grpc::Status& status) {
+    std::size_t bytes = (status.error_details().size() + 2) / 3 * 4;
+    for (const char c : status.error_message()) bytes += c < ' ' || c > '~' || c == '%' ? 3 : 1;
+    return bytes;
+  };
+  std::string accents;
+  for (int i = 0; i < 30'000; ++i) accents += "é";
+  for (const std::string& name : {std::string(65'536, 'a'), std::string(65'536, '%'), accents}) {
+    const grpc::Status plain = ToGrpcStatus(absl::NotFoundError("no job " + name));
+    EXPECT_LT(takes(plain), 7500u);
+    EXPECT_TRUE(plain.error_message().starts_with("no job "));
+    EXPECT_TRUE(plain.error_message().ends_with("…"));
+    const grpc::Status described =
+        ToGrpcStatus(WithReason(absl::NotFoundError(name), v1::ERROR_REASON_JOB_NOT_FOUND, fits));
+    EXPECT_LT(takes(described), 7500u);
+    EXPECT_EQ(InfoOf(described).reason(), "JOB_NOT_FOUND");
+  }
+  const std::string cut = ToGrpcStatus(absl::NotFoundError(accents)).error_message();
+  EXPECT_EQ(cut.substr(0, cut.size() - 3), accents.substr(0, cut.size() - 3));
+  EXPECT_EQ((cut.size() - 3) % 2, 0u) << "no character is cut in two";
+}
+
 // Every error tells a program why, one without a reason of its own by the name of its code.
 TEST(ErrorMapping, EveryErrorHasItsReason) {
   const google::rpc::ErrorInfo own = InfoOf(ToGrpcStatus(
