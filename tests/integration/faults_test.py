@@ -3,6 +3,8 @@
 | fault | outcome |
 |---|---|
 | a worker is stopped (SIGSTOP) | the case is an ERROR, timeout, and the next case passes |
+| a worker answers late, before the deadline | the case passes, and the device has no other worker |
+| a worker answers after the deadline | its answer counts for no case: the case is an ERROR, timeout, and the next one has a new worker |
 | the daemon is stopped, and goes on | its clients wait, and the job passes |
 | no space is left on the disk | results wait in memory, a metric and health say so; with space they are stored |
 | the disk fails (EIO) | no job is taken, with the reason; what was stored before is still read, and with a disk that works the daemon takes jobs again |
@@ -16,10 +18,12 @@
 | the daemon's certificate is about to expire, and nobody connects | the log warns |
 | the client's certificate expires | its open stream goes on to the end, and a new connection is refused |
 | the client's certificate is revoked | the same: no new call is admitted, on an open connection too |
+| the daemon's certificate is replaced | new connections are shown the new one, open streams and connections go on |
 
 Shown elsewhere: a daemon that is killed (kills_test.py), a full file system (store_test.py), a worker
 that crashes, exits, hangs, writes garbage into its channel or takes all memory (planted_test.py,
-worker_deaths_test.py), one that answers with gigabytes (tests/unit/server/supervisor_test.cc).
+worker_deaths_test.py), one that answers with gigabytes or after its deadline
+(tests/unit/server/supervisor_test.cc).
 """
 
 import json
@@ -29,7 +33,9 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import sqlite3
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -49,6 +55,8 @@ LONG_RUN = os.environ.get("ASSAY_TEST_PART") == "long"
 HERE = os.path.dirname(os.path.abspath(__file__))
 GEMM = ["gemm", "--m", "24", "--n", "24", "--k", "24", "--dtype", "fp32", "--provider", "builtin"]
 LONGER_GEMM = [word.replace("24", "192") for word in GEMM]
+# Only a cancellation ends it.
+HANG = ["gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32", "--provider", "planted/hang", "--deadline", "600s"]
 DAY = 86400
 
 
@@ -127,6 +135,19 @@ class Processes(Base):
             first, second = run.json()["tests"]
             self.assertEqual((first["verdict"], first["findings"][0]["reason"]), ("ERROR", "timeout"))
             self.assertEqual(second["verdict"], "PASSED")
+
+    def test_a_worker_that_answers_late(self):
+        with self.daemon() as daemon:
+            job = submit(daemon, *LONGER_GEMM, *seeds(300), "--deadline", "600s")
+            viewer = Viewer(daemon, job)
+            harness.wait_until(lambda: viewer.seen, 20, "a first result")
+            worker, = children(daemon.process.pid)
+            os.kill(worker, signal.SIGSTOP)
+            time.sleep(2)  # of the fault, not for luck
+            os.kill(worker, signal.SIGCONT)
+            self.assertEqual(len(viewer.end()), 300)
+            self.all_passed(daemon, job, 300)
+            self.assertEqual(children(daemon.process.pid), [worker])
 
     def test_a_daemon_that_is_stopped_and_goes_on(self):
         with self.daemon() as daemon:
@@ -296,8 +317,7 @@ class Lines(Base):
     def test_a_client_that_is_gone_without_a_word(self):
         flags = ["--keepalive-time", "1s", "--keepalive-timeout", "1s", "--client-max-watchers", "1"]
         with self.daemon(*flags) as daemon, durability_test.Relay(daemon.grpc) as relay:
-            job = submit(daemon, "gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32", "--provider",
-                         "planted/hang", "--deadline", "600s")
+            job = submit(daemon, *HANG)
             gone = limits_test.Client(relay.address).watch(job)
             gone.initial_metadata()
             relay.vanish()
@@ -381,6 +401,36 @@ class Certificates(Base):
                 client.create()
             self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAUTHENTICATED, "on an open connection, too")
             self.assertTrue(list(stream)[-1].HasField("finished"), "the open stream goes on to its end")
+
+    def shown_to(self, address):
+        """The serial number of the certificate that a new connection is shown."""
+        context = ssl.create_default_context(cafile=self.path("ca.pem"))
+        context.load_cert_chain(self.path("client.pem"), self.path("client.key"))
+        context.set_alpn_protocols(["h2"])
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=harness.LONG) as plain:
+            with context.wrap_socket(plain, server_hostname="localhost") as secured:
+                return secured.getpeercert()["serialNumber"]
+
+    def test_the_daemons_certificate_is_replaced_while_a_stream_is_open(self):
+        with self.daemon(*self.flags()) as daemon:
+            client = self.channel(daemon.grpc)
+            job = submit(daemon, *HANG, *self.client())
+            stream = client.watch(job)
+            next(stream)
+            before = self.shown_to(daemon.grpc)
+            new = os.path.join(self.folder, "new")
+            os.mkdir(new)
+            for name in ("ca.pem", "ca.key"):
+                shutil.copy(self.path(name), new)
+            tls_test.make_certificates(new)
+            for name in ("server.key", "server.pem"):
+                os.replace(os.path.join(new, name), self.path(name))
+            harness.wait_until(lambda: self.shown_to(daemon.grpc) != before, 20, "the new certificate is shown")
+            self.assertIn("event=tls.reloaded", daemon.log_text())
+            self.assertEqual(client.cancel(job).name, job, "the connection from before is served")
+            self.assertTrue(list(stream)[-1].HasField("finished"), "its stream goes on to the end")
+            self.assertEqual(daemon.run("devices", *self.client()).code, 0)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -117,6 +118,36 @@ class Tls(unittest.TestCase):
 
             harness.wait_until(refused, 20, "the log says that the bad pair was refused")
             self.assertEqual(daemon.run("devices", *new).code, 0, daemon.log_text())
+
+    # No handshake and no call makes the daemon look at its files here: the signal does.
+    def test_sighup_looks_at_certificates_and_roles(self):
+        roles = self.path("roles.toml")
+
+        def write_roles(text):
+            with open(roles, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(roles, 0o600)
+
+        write_roles('[[client]]\nname = "client"\nrole = "viewer"\n')
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--roles-file", roles]
+        with harness.Daemon(flags=flags) as daemon:
+            def told(event, times):
+                daemon.process.send_signal(signal.SIGHUP)
+                harness.wait_until(lambda: daemon.log_text().count(f"event={event}") >= times, 20, event)
+
+            for name in ("server.key", "server.pem"):
+                shutil.copy(os.path.join(self.other, name), self.path(name))
+            write_roles('[[client]]\nname = "client"\nrole = "operator"\n')
+            self.assertNotIn("reloaded", daemon.log_text())
+            told("tls.reloaded", 1)
+            told("roles.reloaded", 1)
+            for path in (self.path("server.pem"), roles):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("garbage")
+            for times in (1, 2):  # whoever asks again is told again
+                told("tls.reload_refused", times)
+                told("roles.reload_refused", times)
+            self.assertIsNone(daemon.process.poll())
 
     def test_what_ends_soon_is_told_and_what_others_read_is_refused(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]

@@ -8,6 +8,7 @@
 //   no-verdict
 //   fork (answers with the process id of a child that stays)
 //   flood (answers with 100 MiB)
+//   late (answers after FAKE_WORKER_SECONDS), too-late (after a minute)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
 //   refuse (the call), slow (four seconds, where it follows), suspect (beside others it has no
 //   result) share-crash (in a step that it shares), lost (takes the device with it)
@@ -43,7 +44,7 @@ std::string Wish() {
   return wish == nullptr ? "" : wish;
 }
 
-// How long "slow" and "slow-start" take [s].
+// How long "slow", "late" and "slow-start" take [s].
 unsigned WishedSeconds() {
   const char* seconds = std::getenv("FAKE_WORKER_SECONDS");
   return seconds == nullptr ? 3 : static_cast<unsigned>(std::atoi(seconds));
@@ -98,6 +99,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
     if (mode == "kill") raise(SIGKILL);
     if (mode == "exit") _exit(3);
     if (mode == "hang") pause();
+    if (mode == "late") sleep(WishedSeconds());
+    if (mode == "too-late") sleep(60);
     if (mode == "close") close(kWorkerSocketFd);
     if (mode == "last-words") {
       page_->last_words.store(static_cast<std::uint32_t>(LastWords::kOutOfMemory));

@@ -88,6 +88,25 @@ TEST_F(HealthBoardTest, ADeviceInQuarantineIsNotServingAndTheDaemonIs) {
   EXPECT_EQ(Ask("devices/cuda:0"), "SERVING");
 }
 
+TEST_F(HealthBoardTest, AStoreThatIsFullOrWasDamagedIsAWarningAndTheDaemonServes) {
+  HealthBoard board(devices_, nullptr);
+  board.Serve(*server_, health_port_.get());
+  StoreState state;
+  state.damaged = true;
+  board.StoreChanged(state);
+  EXPECT_THAT(board.Now().warnings, ElementsAre(HasSubstr("the store was found damaged")));
+  state.full = "No space left on device";
+  state.held = 7;
+  board.StoreChanged(state);
+  EXPECT_THAT(board.Now().warnings,
+              ElementsAre(HasSubstr("full: No space left on device; 7 updates of jobs wait"),
+                          HasSubstr("the store was found damaged")));
+  EXPECT_TRUE(board.Now().serving);
+  EXPECT_EQ(Ask(""), "SERVING") << "results that are there";
+  board.StoreChanged({});
+  EXPECT_THAT(board.Now().warnings, IsEmpty());
+}
+
 TEST_F(HealthBoardTest, WhatDrainsServesNothingAnyMore) {
   HealthBoard board(devices_, nullptr);
   board.Serve(*server_, health_port_.get());

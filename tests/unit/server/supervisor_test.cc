@@ -188,6 +188,21 @@ TEST_F(SupervisorTest, AHangEndsAtTheDeadline) {
   EXPECT_THAT(restarts(), AllOf(SizeIs(runs), Each("timeout")));
 }
 
+TEST_F(SupervisorTest, ALateAnswerCountsBeforeTheDeadlineAndForNoCaseAfterIt) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER_SECONDS=1"};
+  Make(std::move(options));
+  const v1::CaseResult late = Run("late");
+  EXPECT_EQ(late.verdict(), v1::VERDICT_PASSED) << late.ShortDebugString();
+  EXPECT_EQ(Run("answer").implementation(), late.implementation()) << "the same worker";
+  ExpectFinding(Run("too-late", absl::Milliseconds(200)), v1::VERDICT_ERROR, "timeout",
+                "no answer within 0.2 s (deadline)");
+  const v1::CaseResult next = Run("answer");
+  EXPECT_EQ(next.verdict(), v1::VERDICT_PASSED) << next.ShortDebugString();
+  EXPECT_NE(next.implementation(), late.implementation()) << "a new worker";
+  EXPECT_THAT(restarts(), ElementsAre("timeout"));
+}
+
 TEST_F(SupervisorTest, AClosedChannelIsACrash) {
   Make();
   const v1::CaseResult result = Run("close", absl::Seconds(5));
