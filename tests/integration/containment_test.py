@@ -3,6 +3,7 @@ tried. What the platform does not have is skipped, with the reason that the daem
 
 import os
 import re
+import resource
 import shutil
 import tempfile
 import unittest
@@ -126,6 +127,23 @@ class Escape(unittest.TestCase):
         harness.wait_until(lambda: not alive(child), 10, "what it left behind ends")
         run = self.daemon.run("run", *GEMM, "--provider", "builtin", *self.flags)
         self.assertEqual(run.code, 0, run)
+
+    # No platform lacks these.
+    def test_what_linux_always_has_is_applied(self):
+        for measure in ("no_new_privs", "rlimits", "environment", "subreaper", "dumpable"):
+            self.assertTrue(self.measures[measure][0], (measure, self.measures[measure]))
+        attempts, _ = escape(self.daemon, *self.flags)
+        [[child]] = [re.findall(r"process (\d+)", a) for a in attempts if a.startswith("start")]
+        limits = {"RLIMIT_NOFILE": 8192, "RLIMIT_FSIZE": 4 << 30, "RLIMIT_CORE": 1}
+        for process in (int(child), parent(int(child))):
+            with open(f"/proc/{process}/status", encoding="ascii") as file:
+                self.assertIn("NoNewPrivs:\t1\n", file.read())
+            for name, most in limits.items():
+                now, _ = resource.prlimit(process, getattr(resource, name))
+                self.assertTrue(0 <= now <= most, (name, now))
+            tasks, _ = resource.prlimit(process, resource.RLIMIT_NPROC)
+            self.assertNotEqual(tasks, resource.RLIM_INFINITY)
+        self.assertIn("8192 open files, files of 4 GiB; no core file", self.measures["rlimits"][1])
 
     def test_a_worker_has_a_chosen_environment_and_home(self):
         attempts, _ = escape(self.daemon, *self.flags)

@@ -296,6 +296,57 @@ class Limits(unittest.TestCase):
             self.assertEqual(daemon.metric("assay_limit_refusals_total", limit="max-request-bytes"), 4)
             client.create()
 
+    def test_calls_of_one_connection(self):
+        with harness.Daemon(flags=["--max-streams", "2"]) as daemon:
+            client, other = Client(daemon.grpc), Client(daemon.grpc)
+            hang = M.jobs(1)
+            hang.spec.case_deadline.seconds = 600
+            case = hang.spec.cases.cases[0]
+            case.gemm.m = case.gemm.n = case.gemm.k = 8
+            case.provider = "planted/hang"
+            job = client.create(request=hang)
+            streams = [client.watch(job) for _ in range(2)]
+            for stream in streams:
+                next(stream)
+            request = M.service.GetJobRequest(name=job)
+            method = {"method": SERVICE + "GetJob", "request_serializer": M.service.GetJobRequest.SerializeToString,
+                      "response_deserializer": M.job.Job.FromString}
+            third = client.channel.unary_unary(**method).future(request, timeout=harness.LONG)
+            for _ in range(50):  # it had time for its answer
+                other.unary("GetJob", request, M.job.Job)
+            self.assertFalse(third.done(), "it waits in the client")
+            streams[0].cancel()
+            self.assertEqual(third.result().name, job)
+            other.cancel(job)
+
+    def test_memory_of_what_all_connections_receive(self):
+        senders, part = 8, 24 << 20  # three times what they may
+        request = M.service.CreateJobRequest()
+        request.spec.suite_text = "#" * (part + (4 << 20))
+        with harness.Daemon(flags=["--transport-bytes", "64MiB"]) as daemon:
+            before = most_resident(daemon.process.pid)
+            valves, clients, calls = [], [], []
+            try:
+                for _ in range(senders):
+                    valves.append(Valve(daemon.grpc, most_sent=part))
+                    clients.append(Client(valves[-1].address))
+                    call = clients[-1].channel.unary_unary(SERVICE + "CreateJob",
+                                                           request_serializer=type(request).SerializeToString)
+                    calls.append(call.future(request, timeout=10 * harness.LONG))
+                harness.wait_until(lambda: any(call.done() for call in calls) or all(v.stands.is_set() for v in valves), 60,
+                                   "a request is refused, or all have sent their part")
+                refused = [call.code() for call in calls if call.done()]
+                self.assertTrue(refused, "all were taken")
+                # On its line, or with the line.
+                self.assertLessEqual(set(refused), {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE})
+                self.assertEqual(daemon.run("devices").code, 0, "another client is served")
+                self.assertLess(most_resident(daemon.process.pid) - before, 144 << 20)
+            finally:
+                for call in calls:
+                    call.cancel()
+                for valve in valves:
+                    valve.__exit__()
+
     def test_a_packed_request_is_not_unpacked(self):
         with harness.Daemon() as daemon:
             channel = grpc.insecure_channel(daemon.grpc, options=[("grpc.max_send_message_length", -1)])
@@ -361,13 +412,15 @@ class Watchers(unittest.TestCase):
 
 
 class Valve:
-    """A line to the daemon that stands still after some bytes, until it is opened."""
+    """A line to the daemon that stands still after some bytes to the client, or from it, until it is opened."""
 
-    def __init__(self, address, most):
+    def __init__(self, address, most=None, most_sent=None):
         host, port = address.rsplit(":", 1)
         self.daemon = (host, int(port))
         self.most = most
+        self.most_sent = most_sent
         self.open = threading.Event()
+        self.stands = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
         self.sockets = [self.listener]
@@ -383,7 +436,7 @@ class Valve:
             daemon.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
             daemon.connect(self.daemon)
             self.sockets += [client, daemon]
-            threading.Thread(target=self._copy, args=(client, daemon, None), daemon=True).start()
+            threading.Thread(target=self._copy, args=(client, daemon, self.most_sent), daemon=True).start()
             threading.Thread(target=self._copy, args=(daemon, client, self.most), daemon=True).start()
 
     def _copy(self, source, target, most):
@@ -392,6 +445,7 @@ class Valve:
             while data := source.recv(65536):
                 copied += len(data)
                 if most is not None and copied > most:
+                    self.stands.set()
                     self.open.wait()
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
