@@ -28,6 +28,14 @@ OPERATOR = [["run", *COPY], ["devices", "--ceilings"], ["cancel", "JOB"], ["devi
 ADMIN = [["baseline", "delete", "none-such"], ["admin", "delete", "jobs/nonesuch"], ["admin", "backup", "COPY"]]
 
 
+def setUpModule():
+    limits_test.setUpModule()
+
+
+def tearDownModule():
+    limits_test.tearDownModule()
+
+
 def write(path, text, mode=0o600):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -169,6 +177,70 @@ class Roles(unittest.TestCase):
         peeps = self.run_as("operator", "admin", "audit")
         self.assertEqual(peeps.code, 3, peeps)
         self.assertIn("ListAuditEvents needs the role admin", peeps.err)
+
+
+class Audit(unittest.TestCase):
+    """Each row of the daemon's table that is audited leaves its line, whatever the answer is."""
+
+    def audited(self):
+        with open(os.path.join(limits_test.ROOT, "server/auth/role.cc"), encoding="utf-8") as file:
+            return set(re.findall(r'\{"([^"]+)", Role::k\w+, true\}', file.read()))
+
+    def call(self, method, requests):
+        """Makes a call of any kind, reads its answers to the end, and returns the name of its code."""
+        about = limits_test.M.service.DESCRIPTOR.services_by_name["ValidationService"].methods_by_name[method]
+        kind = ("stream_" if about.client_streaming else "unary_") + ("stream" if about.server_streaming else "unary")
+        made = getattr(self.client.channel, kind)(limits_test.SERVICE + method,
+                                                  request_serializer=lambda message: message.SerializeToString())
+        given = iter(requests) if about.client_streaming else requests[0]
+        try:
+            answer = made(given, timeout=harness.LONG)
+            if about.server_streaming:
+                list(answer)
+            return "OK"
+        except grpc.RpcError as error:
+            return error.code().name
+
+    def test_every_audited_call_leaves_one_line(self):
+        service = limits_test.M.service
+        made = {}  # audited name -> target, result
+        with harness.Daemon() as daemon:
+            self.client = limits_test.Client(daemon.grpc)
+            made["CreateJob"] = (job := self.client.create(), "OK")
+            list(self.client.watch(job))
+            baseline = service.CreateBaselineRequest(baseline_id="b")
+            baseline.baseline.job = job
+            for name, request, target in (
+                    ("CancelJob", service.CancelJobRequest(name=job), job),
+                    ("CreateBaseline", baseline, None),
+                    ("DeleteBaseline", service.DeleteBaselineRequest(name="baselines/b"), "baselines/b"),
+                    ("ReleaseDevice", service.ReleaseDeviceRequest(name="devices/cpu:0"), "devices/cpu:0"),
+                    ("DeleteJob", service.DeleteJobRequest(name=job), job),
+                    ("ListDevices.measure_ceilings", service.ListDevicesRequest(measure_ceilings=True), None),
+                    ("BackupStore", service.BackupStoreRequest(), None),
+                    ("ListAuditEvents", service.ListAuditEventsRequest(), None),
+                    ("CompareTensors", None, None), ("ValidateExternal", None, None), ("UploadKernel", None, None)):
+                made[name] = (target, self.call(name.split(".")[0], [] if request is None else [request]))
+            self.assertEqual(set(made), self.audited())
+            for name in ("CancelJob", "DeleteJob", "ReleaseDevice", "ListDevices.measure_ceilings", "BackupStore", "ListAuditEvents"):
+                self.assertEqual(made[name][1], "OK", name)
+
+            def lines():  # the last one is written when its stream has ended
+                return [line for line in daemon.log_text().splitlines() if "event=audit" in line]
+
+            harness.wait_until(lambda: len(lines()) >= len(made), 20, "all lines are there")
+            found = {}
+            for line in lines():
+                who, role, name, target, result = re.search(
+                    r'who=(.+?) role=(\S+) peer=\S+ call=(\S+) target=(\S*) result=(\S+)', line).groups()
+                self.assertNotIn(name, found, "one line a call")
+                self.assertEqual((who.strip('"').split(":")[0], role), ("address ipv4", "admin"), line)
+                found[name] = (target.strip('"'), result)
+            self.assertEqual({name: result for name, (_, result) in found.items()},
+                             {name: result for name, (_, result) in made.items()})
+            for name, (target, _) in made.items():
+                if target is not None:
+                    self.assertEqual(found[name][0], target)
 
 
 class Files(unittest.TestCase):
