@@ -1,6 +1,5 @@
 """The daemon is killed 200 times at random moments, while clients submit and watch. What a client was
-told before a kill is there after it: jobs and results. The times to be ready again are printed and not
-judged.
+told before a kill is there after it: jobs and results; and it is ready again within a second.
 
 ASSAY_TEST_KILLS is how often.
 """
@@ -18,6 +17,7 @@ import grpc
 
 import harness
 import limits_test
+from others import Others
 
 KILLS = int(os.environ.get("ASSAY_TEST_KILLS", "200"))
 # A kill comes so long after the daemon is ready [s]: before the first result, between, after the last.
@@ -25,6 +25,11 @@ LONGEST = 0.6
 WAITING = 3  # every so many kills, one waits for a result first
 SUBMITTERS = 2
 CASES = 20  # of each job
+READY_SECONDS = 1.0  # what 99 of 100 starts must stay below
+# Where others had more of the processors during a start, its time says nothing. So does any time while so many
+# processes wait for each core, or for the disk.
+MOST_OF_OTHERS = 0.25
+MACHINE_IS_BUSY = 2.0
 
 
 def setUpModule():
@@ -90,15 +95,21 @@ class Load:
             assert not thread.is_alive(), "a client hangs on a daemon that is gone"
 
 
+def p99(values):
+    return sorted(values)[len(values) * 99 // 100]
+
+
 class Kills(unittest.TestCase):
+    times = []  # of each start but the first: how long it took [s], and the share of the processors that others had
+
     def setUp(self):
         self.state = tempfile.mkdtemp(prefix="assay-state-")
         self.addCleanup(shutil.rmtree, self.state, True)
 
     def start(self, times):
-        begin = time.monotonic()
+        others, begin = Others(), time.monotonic()
         daemon = harness.Daemon(self.state)
-        times.append(time.monotonic() - begin)
+        times.append((time.monotonic() - begin, others.share(daemon.process.pid)))
         return daemon
 
     def test_no_kill_loses_what_was_told(self):
@@ -121,11 +132,23 @@ class Kills(unittest.TestCase):
         self.assertEqual([name for name in os.listdir(self.state) if "corrupt" in name], [])
         with sqlite3.connect(os.path.join(self.state, "assay.db")) as store:
             self.assertEqual(store.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
-        times = sorted(times[1:])
-        print(f"\nseed {seed}: {KILLS} kills; {len(told.jobs)} jobs and {told.results()} results were told, none is lost; "
-              f"ready again after {times[len(times) // 2]:.2f} s (p50), {times[len(times) * 99 // 100]:.2f} s (p99), "
-              f"{times[-1]:.2f} s at the most")
+        print(f"\nseed {seed}: {KILLS} kills; {len(told.jobs)} jobs and {told.results()} results were told, none is lost")
         self.assertGreaterEqual(told.results(), KILLS // WAITING)
+        type(self).times = times[1:]
+
+    def test_ready_again_soon(self):  # after the kills: tests run in the order of their names
+        if not self.times:
+            self.skipTest("nothing was killed")
+        fair = [seconds for seconds, others in self.times if others <= MOST_OF_OTHERS]
+        seconds = sorted(seconds for seconds, _ in self.times)
+        print(f"\nready again after {seconds[len(seconds) // 2]:.2f} s (p50), {p99(seconds):.2f} s (p99), "
+              f"{seconds[-1]:.2f} s at the most; {len(fair)} of {len(seconds)} starts had the processors for themselves")
+        if fair and p99(fair) < READY_SECONDS:
+            return
+        load = os.getloadavg()[0]
+        if len(fair) < len(seconds) / 2 or load > MACHINE_IS_BUSY * os.cpu_count():
+            self.skipTest(f"load {load:.1f}: this machine is too busy to time anything")
+        self.assertLess(p99(fair), READY_SECONDS, self.times)
 
     def compare(self, client, told):
         """Every job and every result that was told is in the store, and each result once."""
