@@ -49,6 +49,8 @@ class Messages:
         self.service = importlib.import_module("assay.v1.service_pb2")
         self.job = importlib.import_module("assay.v1.job_pb2")
         self.types = importlib.import_module("assay.v1.types_pb2")
+        self.case = importlib.import_module("assay.v1.case_pb2")
+        self.compare = importlib.import_module("assay.v1.compare_pb2")
         self.details = importlib.import_module("google.rpc.error_details_pb2")
         self.status = importlib.import_module("google.rpc.status_pb2")
 

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import statistics
+import struct
 import threading
 import time
 import unittest
@@ -40,8 +41,8 @@ class Load:
         self.ending = threading.Event()
         self.errors = []
         self.done = {}
-        works = [self.submit] * SUBMITTERS + [self.crash, self.listings, self.leave, self.reload]
-        self.threads = [threading.Thread(target=self.repeat, args=(work,)) for work in works]
+        self.works = [self.submit] * SUBMITTERS + [self.crash, self.compare, self.listings, self.leave, self.reload]
+        self.threads = [threading.Thread(target=self.repeat, args=(work,)) for work in self.works]
         for thread in self.threads:
             thread.start()
 
@@ -69,6 +70,23 @@ class Load:
         for _ in client.watch(client.create(request=request)):
             pass
         self.ending.wait(5)  # a device whose workers die all the time is set aside
+
+    def compare(self, client):
+        messages, tensor = limits_test.M, struct.pack("<f", 0.5) * 65536
+        header = messages.compare.CompareHeader(criterion=messages.types.CRITERION_BITWISE)
+        for side in (header.actual, header.expected):
+            side.dtype = messages.types.DTYPE_FP32
+            side.shape.append(65536)
+        requests = [messages.compare.CompareTensorsRequest(header=header)]
+        for side in range(2):
+            requests.append(messages.compare.CompareTensorsRequest())
+            requests[-1].chunk.tensor, requests[-1].chunk.data = side, tensor
+        call = client.channel.stream_unary(limits_test.SERVICE + "CompareTensors",
+                                           request_serializer=lambda message: message.SerializeToString(),
+                                           response_deserializer=messages.case.CaseResult.FromString)
+        result = call(iter(requests), timeout=harness.LONG)
+        assert result.verdict == messages.types.VERDICT_PASSED, result
+        self.ending.wait(0.2)
 
     def listings(self, client):
         client.unary("ListJobs", limits_test.M.service.ListJobsRequest(page_size=50), limits_test.M.service.ListJobsResponse)
@@ -107,6 +125,7 @@ class Soak(unittest.TestCase):
                 time.sleep(0.25)
             load.end()
             self.assertEqual(load.errors, [], daemon.log_text()[-3000:])
+            self.assertEqual(set(load.done), {work.__name__ for work in load.works}, "each kind of load came")
             warm = [sample for sample in samples if sample[0] > WARM * SECONDS]
             self.assertGreaterEqual(len(warm), 9, "too few looks at the daemon to compare its beginning and its end")
             early, late = warm[:len(warm) // 3], warm[-(len(warm) // 3):]
