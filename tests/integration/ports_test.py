@@ -154,7 +154,7 @@ class Names(Base):
     def test_names_within_a_request_that_lead_elsewhere(self):
         service = limits_test.M.service
         job = limits_test.Client(self.daemon.grpc).create()
-        before = sorted(os.listdir(self.daemon.state))
+        before = set(os.listdir(self.daemon.state))
 
         def results(name):
             return service.ListCaseResultsRequest(job=name)
@@ -186,7 +186,9 @@ class Names(Base):
                     continue  # the daemon chooses one
                 with self.subTest(method=method, make=make.__name__, name=name[:40]):
                     self.assertIn(self.code(method, make(name)), CALLER)
-        self.assertEqual(sorted(os.listdir(self.daemon.state)), before, "no file comes of it")
+        own = ("assay.db", "audit", "ceilings")
+        self.assertEqual([name for name in set(os.listdir(self.daemon.state)) - before if not name.startswith(own)], [],
+                         "no file comes of it")
         # A name of the caller's own times is repeated, and the answer still fits into a trailer.
         request = service.CompareBaselinesRequest()
         request.baseline.inline.name = request.current.inline.name = "x" * 65536
@@ -273,11 +275,16 @@ class Tls(unittest.TestCase):
         tls_test.make_certificates(folder, "elsewhere", "DNS:elsewhere.example")
         tls_test.openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
                          "self.key", "-out", "self.pem", "-days", "2", "-subj", "/CN=client")
+        for name in ("csr", "key"):
+            shutil.copy(self.path(f"client.{name}"), self.path(f"expired.{name}"))
+        tls_test.openssl(folder, "x509", "-req", "-in", "expired.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-out", "expired.pem",
+                         "-days", "-1")
         mutual = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--tls-client-ca",
                   self.path("ca.pem")]
         with harness.Daemon(flags=mutual) as daemon:
             ca = ["--tls-ca", self.path("ca.pem")]
-            for name, code, said in (("client", 0, ""), ("self", 3, "may not accept the certificate of --tls-cert")):
+            refused = "may not accept the certificate of --tls-cert (expired, revoked, or of an authority that it does not know)"
+            for name, code, said in (("client", 0, ""), ("self", 3, refused), ("expired", 3, refused)):
                 run = daemon.run("devices", *ca, "--tls-cert", self.path(f"{name}.pem"), "--tls-key", self.path(f"{name}.key"))
                 self.assertEqual(run.code, code, (name, run))
                 self.assertIn(said, run.err)
