@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/lib/certificate.h"
 #include "client/lib/parse.h"
 #include "client/lib/shown.h"
 #include "client/lib/targets_file.h"
@@ -146,46 +148,54 @@ absl::StatusOr<std::string> ReadToken(const Target& target) {
   return token;
 }
 
+// What a connection presents to a daemon.
+struct Presented {
+  std::string token;  // empty: none
+  Shown shown = Shown::kPlaintext;
+  absl::Time expires = absl::InfiniteFuture();  // of the certificate, if one is shown
+};
+
+Presented PresentedBy(const TlsOptions& tls, const std::string& cert, std::string token) {
+  if (!tls.enabled()) return {std::move(token)};
+  if (tls.cert.empty()) return {std::move(token), Shown::kTls};
+  return {std::move(token), Shown::kCertificate, ExpiryOf(cert)};
+}
+
 // Shows the token with every call, and notes in the status of a call that found no connection how
-// the client presents itself.
+// the client presented itself.
 class Presenter final : public grpc::experimental::Interceptor {
  public:
-  Presenter(const std::string& token, Shown shown) : token_(token), shown_(shown) {}
+  explicit Presenter(const Presented& presented) : presented_(presented) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     using Point = grpc::experimental::InterceptionHookPoints;
-    if (!token_.empty() && methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
-      methods->GetSendInitialMetadata()->emplace("authorization", "Bearer " + token_);
+    if (!presented_.token.empty() &&
+        methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", "Bearer " + presented_.token);
     }
     if (methods->QueryInterceptionHookPoint(Point::POST_RECV_STATUS)) {
       grpc::Status& status = *methods->GetRecvStatus();
-      if (NeverConnected(status)) NoteShown(shown_, status);
+      const bool expired = presented_.expires <= absl::Now();
+      if (NeverConnected(status)) NoteShown(expired ? Shown::kExpired : presented_.shown, status);
     }
     methods->Proceed();
   }
 
  private:
-  const std::string token_;
-  const Shown shown_;
+  const Presented presented_;
 };
 
 class Presenters final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  Presenters(std::string token, Shown shown) : token_(std::move(token)), shown_(shown) {}
+  explicit Presenters(Presented presented) : presented_(std::move(presented)) {}
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo*) override {
-    return new Presenter(token_, shown_);
+    return new Presenter(presented_);
   }
 
  private:
-  const std::string token_;
-  const Shown shown_;
+  const Presented presented_;
 };
-
-Shown ShownBy(const TlsOptions& tls) {
-  if (!tls.enabled()) return Shown::kPlaintext;
-  return tls.cert.empty() ? Shown::kTls : Shown::kCertificate;
-}
 
 void Override(const std::string& value, std::string& field) {
   if (!value.empty()) field = value;
@@ -261,8 +271,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+  grpc::SslCredentialsOptions ssl;
   if (target.tls.enabled()) {
-    grpc::SslCredentialsOptions ssl;
     struct {
       const char* flag;
       const std::string& path;
@@ -286,11 +296,11 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
   if (!token.ok()) return token.status();
   // Else channels to one address share what they know of it.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return std::unique_ptr<Connection>(
-      new Connection(target.address, [address = GrpcAddress(target.address), credentials, arguments,
-                                      token = *token, shown = ShownBy(target.tls)] {
+  const Presented presented = PresentedBy(target.tls, ssl.pem_cert_chain, *token);
+  return std::unique_ptr<Connection>(new Connection(
+      target.address, [address = GrpcAddress(target.address), credentials, arguments, presented] {
         std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> makers;
-        makers.push_back(std::make_unique<Presenters>(token, shown));
+        makers.push_back(std::make_unique<Presenters>(presented));
         return grpc::experimental::CreateCustomChannelWithInterceptors(
             address, credentials, arguments, std::move(makers));
       }));

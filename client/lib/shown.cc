@@ -15,7 +15,8 @@ struct Name {
 };
 constexpr Name kNames[] = {{Shown::kPlaintext, "SHOWN_PLAINTEXT"},
                            {Shown::kTls, "SHOWN_TLS"},
-                           {Shown::kCertificate, "SHOWN_CERTIFICATE"}};
+                           {Shown::kCertificate, "SHOWN_CERTIFICATE"},
+                           {Shown::kExpired, "SHOWN_EXPIRED"}};
 
 }  // namespace
 

@@ -15,6 +15,7 @@ enum class Shown {
   kPlaintext,    // no TLS
   kTls,          // TLS, without a certificate of the client's own
   kCertificate,  // TLS with a certificate of the client's own
+  kExpired,      // the same, and the certificate has expired
 };
 
 // Notes it in a status that has no details yet. It stays where other details are.

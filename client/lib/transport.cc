@@ -56,6 +56,8 @@ std::string WhyClosed(Shown shown) {
     case Shown::kCertificate:
       return "the connection was closed: it may not accept the certificate of --tls-cert (expired, "
              "revoked, or of an authority that it does not know)";
+    case Shown::kExpired:
+      return "the connection was closed: the certificate of --tls-cert has expired";
     case Shown::kUnknown:
       break;
   }

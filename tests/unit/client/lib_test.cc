@@ -292,6 +292,7 @@ TEST(Errors, WhyAConnectionWasClosedDependsOnWhatTheClientShowed) {
     EXPECT_THAT(words(Shown::kPlaintext, text), HasSubstr("ask for TLS (--tls-ca)?"));
     EXPECT_THAT(words(Shown::kTls, text), HasSubstr("ask for a certificate (--tls-cert"));
     EXPECT_THAT(words(Shown::kCertificate, text), HasSubstr("expired, revoked"));
+    EXPECT_THAT(words(Shown::kExpired, text), HasSubstr("certificate of --tls-cert has expired"));
     EXPECT_THAT(words(Shown::kUnknown, text), HasSubstr("for TLS, or for a certificate?"));
   }
   // What gRPC knows comes first.
