@@ -37,6 +37,11 @@ std::string WhyImpossible(v1::Barrier barrier) {
   }
 }
 
+// It is right, and passes: its result names the libraries that it had loaded.
+bool IsShown(const v1::CheatRow& row) {
+  return row.stopped() && row.verdict() == v1::VERDICT_PASSED;
+}
+
 std::string StoppedBy(const v1::CheatRow& row) {
   if (!row.stopped()) {
     const bool won = row.verdict() == v1::VERDICT_PASSED;
@@ -44,8 +49,15 @@ std::string StoppedBy(const v1::CheatRow& row) {
     return absl::StrCat(won ? "NOT STOPPED: " : "NOT PROVEN: ",
                         verdict.empty() ? "it did not run" : verdict);
   }
+  if (IsShown(row)) return "shown: the result names the library";
   if (row.barrier() != v1::BARRIER_UNSPECIFIED) return WhyImpossible(row.barrier());
   return Word(row.reason());
+}
+
+// "stale", "memory" or "shown".
+std::string WordOfWhatStopped(const v1::CheatRow& row) {
+  if (IsShown(row)) return "shown";
+  return row.barrier() != v1::BARRIER_UNSPECIFIED ? Word(row.barrier()) : Word(row.reason());
 }
 
 std::string Twin(const v1::CheatRow& row) {
@@ -62,9 +74,8 @@ Json CheatJson(const v1::CheatRow& row) {
   json["way"] = Way(row);
   json["op"] = row.op();
   if (row.verdict() != v1::VERDICT_UNSPECIFIED) json["verdict"] = Word(row.verdict());
-  const bool impossible = row.barrier() != v1::BARRIER_UNSPECIFIED;
-  if (row.stopped()) json["stopped_by"] = impossible ? Word(row.barrier()) : Word(row.reason());
-  json["impossible"] = impossible;
+  if (row.stopped()) json["stopped_by"] = WordOfWhatStopped(row);
+  json["impossible"] = row.barrier() != v1::BARRIER_UNSPECIFIED;
   json["stopped"] = row.stopped();
   if (row.twin() != v1::VERDICT_UNSPECIFIED) json["twin"] = Word(row.twin());
   json["provider"] = row.provider();
@@ -84,6 +95,7 @@ struct CheatTotals {
   int cheats = 0;
   int found = 0;
   int impossible = 0;
+  int shown = 0;
   int twins = 0;  // that passed
 };
 
@@ -91,7 +103,9 @@ CheatTotals TotalsOfCheats(const Report& report) {
   CheatTotals totals;
   EachCheat(report, [&totals](const Run&, const v1::CheatRow& row) {
     ++totals.cheats;
-    if (row.stopped()) {
+    if (IsShown(row)) {
+      ++totals.shown;
+    } else if (row.stopped()) {
       ++(row.barrier() == v1::BARRIER_UNSPECIFIED ? totals.found : totals.impossible);
     }
     totals.twins += row.twin() == v1::VERDICT_PASSED ? 1 : 0;
@@ -130,6 +144,7 @@ Json CheatsJson(const Report& report) {
   json["summary"] = {{"cheats", totals.cheats},
                      {"found", totals.found},
                      {"impossible", totals.impossible},
+                     {"shown", totals.shown},
                      {"twins_passed", totals.twins}};
   json["jobs"] = Json::array();
   for (const Run& run : report.runs) {
@@ -166,7 +181,8 @@ std::string CheatsSummary(const Report& report) {
   for (const std::string& line : Complaints(report)) absl::StrAppend(&text, line, "\n");
   absl::StrAppend(&text, totals.cheats, " cheats: ", totals.found, " found, ", totals.impossible,
                   " impossible");
-  const int open = totals.cheats - totals.found - totals.impossible;
+  if (totals.shown > 0) absl::StrAppend(&text, ", ", totals.shown, " shown");
+  const int open = totals.cheats - totals.found - totals.impossible - totals.shown;
   if (open > 0) absl::StrAppend(&text, ", ", open, " NOT STOPPED");
   absl::StrAppend(&text, "; ", totals.twins);
   if (totals.twins != totals.cheats) absl::StrAppend(&text, " of ", totals.cheats);

@@ -284,6 +284,7 @@ std::vector<Detail> ExplanationOf(const v1::CaseResult& result) {
   if (result.bench().has_median_seconds()) add("speed", BenchText(result.bench()));
   add("reads as", result.reads_as());
   add("refused", absl::StrJoin(result.refused_calls(), ", "));
+  add("libraries", absl::StrJoin(result.loaded_libraries(), ", "));
   add("next", result.next_step());
   add("repro", result.repro());
   return lines;

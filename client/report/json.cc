@@ -104,6 +104,12 @@ void AddEvidence(const v1::CaseResult& result, Json& json) {
     json["refused_calls"] = Json::array();
     for (const std::string& call : result.refused_calls()) json["refused_calls"].push_back(call);
   }
+  if (!result.loaded_libraries().empty()) {
+    json["loaded_libraries"] = Json::array();
+    for (const std::string& name : result.loaded_libraries()) {
+      json["loaded_libraries"].push_back(name);
+    }
+  }
   if (Json precision = MessageJson(result.precision()); !precision.empty()) {
     json["precision"] = std::move(precision);
   }

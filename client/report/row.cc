@@ -22,6 +22,7 @@ namespace assay::client {
 namespace {
 
 constexpr double kWaitsWorthTelling = 0.05;  // of a noisy time
+constexpr std::array<std::string_view, 3> kOpenMp = {"libgomp.so", "libomp.so", "libiomp5.so"};
 
 std::string Coordinates(const google::protobuf::RepeatedField<std::int64_t>& index) {
   return absl::StrCat("[", absl::StrJoin(index, ","), "]");
@@ -44,6 +45,19 @@ std::string RatioCell(const v1::CaseResult& result) {
 
 std::string MaxAbsCell(const v1::ErrorStats& stats) {
   return stats.has_max_abs_error() ? ErrorText(stats.max_abs_error()) : "";
+}
+
+// The libraries that a user's kernel had loaded, which may have done its work. Those that a
+// compiler needs for `#pragma omp` do none.
+std::string ForeignLibraries(const v1::CaseResult& result) {
+  std::vector<std::string> names;
+  for (const std::string& name : result.loaded_libraries()) {
+    const bool of_compiler = std::any_of(kOpenMp.begin(), kOpenMp.end(), [&](std::string_view own) {
+      return name.starts_with(own);
+    });
+    if (!of_compiler) names.push_back(name);
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 std::string KindWord(const std::string& kind) { return kind == "nan" ? "NaN" : "Inf"; }
@@ -231,6 +245,9 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
   if (!result.reads_as().empty()) details.push_back({"reads as", result.reads_as()});
   if (!result.refused_calls().empty()) {
     details.push_back({"refused", absl::StrJoin(result.refused_calls(), ", ")});
+  }
+  if (std::string names = ForeignLibraries(result); !names.empty()) {
+    details.push_back({"libraries", std::move(names)});
   }
   if (!result.next_step().empty()) details.push_back({"next", result.next_step()});
   if (const std::string profile = ProfileText(result.bench()); !profile.empty()) {

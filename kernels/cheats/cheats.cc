@@ -22,6 +22,7 @@ constexpr Cheat kCheats[] = {
     {"changes-input"},
     {"write-behind"},
     {"lower-precision"},
+    {"calls-library", Barrier::kNone, Mode::kValidate, /*shown=*/true},
     // Work that is done late, seldom or once.
     {"late-write"},
     {"late-tail"},

@@ -1,5 +1,5 @@
-// Kernels that cheat, and an honest twin of each: the one table of them. The judge must stop every
-// cheat, and every twin must pass.
+// Kernels that cheat, and an honest twin of each: the one table of them. The judge must stop or
+// show every cheat, and every twin must pass.
 //
 // Each is a small library in C, which the project builds and installs (kernels/cheats/*.c). It runs
 // as any kernel of a user's does. Its provider is "cheat/late-write"; the twin's is
@@ -42,6 +42,9 @@ struct Cheat {
   // A cheat that has a barrier writes no result if it does not get what it needs.
   Barrier barrier = Barrier::kNone;
   Mode mode = Mode::kValidate;
+  // It is right, and so passes: what it pretends is whose work that is. Its result names the
+  // library that did the work.
+  bool shown = false;
 };
 
 std::span<const Cheat> Cheats();

@@ -113,11 +113,18 @@ const v1::Finding* AgainstCheat(const Cheat& cheat, const v1::CaseResult& result
   return nullptr;
 }
 
+// A right result, which names the libraries that may have done the work.
+bool Shows(const Cheat& cheat, const v1::CaseResult& result) {
+  return cheat.shown && result.verdict() == v1::VERDICT_PASSED &&
+         !result.loaded_libraries().empty();
+}
+
 v1::Verdict CheatsVerdict(const v1::SelftestReport& report) {
   bool proven = true;
   for (const v1::CheatRow& row : report.cheats()) {
     const bool alarm = row.twin() == v1::VERDICT_FAILED || row.twin() == v1::VERDICT_ERROR;
-    if (row.verdict() == v1::VERDICT_PASSED || alarm) return v1::VERDICT_FAILED;
+    const bool won = row.verdict() == v1::VERDICT_PASSED && !row.stopped();
+    if (won || alarm) return v1::VERDICT_FAILED;
     proven = proven && row.stopped() && row.twin() == v1::VERDICT_PASSED;
   }
   return proven ? v1::VERDICT_PASSED : v1::VERDICT_INCONCLUSIVE;
@@ -213,7 +220,9 @@ void SelftestScore::AddCheat(const v1::CaseResult& result) {
     return;
   }
   row->set_verdict(result.verdict());
-  if (const v1::Finding* against = AgainstCheat(*kernel->cheat, result)) {
+  if (Shows(*kernel->cheat, result)) {
+    row->set_stopped(true);
+  } else if (const v1::Finding* against = AgainstCheat(*kernel->cheat, result)) {
     row->set_stopped(true);
     if (kernel->cheat->barrier == Barrier::kNone) row->set_reason(against->reason_code());
   } else {

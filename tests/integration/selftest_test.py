@@ -105,7 +105,8 @@ class Adversarial(unittest.TestCase):
         self.assertEqual(self.document["schema"], "assay.adversarial/v1")
         self.assertGreaterEqual(len(rows), 30)
         for row in rows:
-            self.assertNotEqual(row["verdict"], "PASSED", row)
+            if row["cheat"] != "calls-library":  # it is right, and its result says whose work it is
+                self.assertNotEqual(row["verdict"], "PASSED", row)
             self.assertNotIn(row["twin"], ("FAILED", "ERROR"), row)
         self.skip_if_nothing_ran()
         for row in rows:
@@ -118,11 +119,15 @@ class Adversarial(unittest.TestCase):
         self.assertEqual(by["own-clock"], "clock")
         self.assertEqual((by["symbol-clash"], by["restarts"]), ("memory", "processes"))
         summary = self.document["summary"]
-        self.assertEqual(summary["found"] + summary["impossible"], len(rows))
+        # A machine without a library of matrix products has nothing to show: its output is unwritten.
+        self.assertIn(by["calls-library"], ("shown", "unwritten"))
+        shown = 1 if by["calls-library"] == "shown" else 0
+        self.assertEqual(summary["shown"], shown)
+        self.assertEqual(summary["found"] + summary["impossible"] + shown, len(rows))
         self.assertEqual(summary["twins_passed"], len(rows))
         self.assertEqual(self.result.code, 0, self.result)
-        self.assertIn(f"{len(rows)} cheats: {summary['found']} found, {summary['impossible']} impossible; "
-                      f"{len(rows)} honest twins passed", self.result.err)
+        self.assertIn(f"{len(rows)} cheats: {summary['found']} found, {summary['impossible']} impossible"
+                      f"{', 1 shown' if shown else ''}; {len(rows)} honest twins passed", self.result.err)
 
     def test_a_platform_that_cannot_contain_kernels_is_no_pass(self):
         if {row.get("verdict") for row in self.document["rows"]} != {"UNSUPPORTED"}:

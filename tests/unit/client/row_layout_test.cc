@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "client/report/json.h"
 #include "client/report/units.h"
 #include "tests/unit/client/command.h"
 
@@ -184,6 +185,27 @@ TEST(RowLayout, AVerdictHasItsColour) {
   EXPECT_THAT(RowLayout(0, true).Line(row), StartsWith("  \x1b[32mpassed"));
   row.judged = v1::VERDICT_ERROR;
   EXPECT_THAT(RowLayout(0, true).Line(row), StartsWith("  \x1b[31;1mpassed"));
+}
+
+// Whose work a user's kernel is may show in the libraries that it had loaded. A pass shows them
+// too.
+TEST(Rows, TheLibrariesOfAUsersKernelAreShown) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+  for (const char* name : {"libgomp.so.1", "libopenblas.so.0"}) {
+    service.results[0].add_loaded_libraries(name);
+  }
+  service.results[1].add_loaded_libraries("libgomp.so.1");
+  const Output table = RunGemm(service);
+  EXPECT_THAT(table.out, HasSubstr("    libraries libopenblas.so.0\n")) << "OpenMP's does no work";
+  EXPECT_THAT(table.out, Not(HasSubstr("libgomp")));
+  const Json json = Json::parse(RunGemm(service, {"--format", "json"}).out);
+  EXPECT_EQ(json["tests"][0]["loaded_libraries"], Json({"libgomp.so.1", "libopenblas.so.0"}));
+  EXPECT_EQ(json["tests"][1]["loaded_libraries"], Json::array({"libgomp.so.1"}));
+  EXPECT_THAT(RunGemm(service, {"--format", "html"}).out, HasSubstr("libopenblas.so.0"));
+  EXPECT_THAT(RunGemm(service, {"--format", "markdown"}).out, HasSubstr("libopenblas.so.0"));
+  EXPECT_THAT(Assay(service, {"explain", "4f2k", "0"}).out,
+              HasSubstr("libraries libgomp.so.1, libopenblas.so.0"));
 }
 
 // What a user's function raised is shown to whoever looks at the job.

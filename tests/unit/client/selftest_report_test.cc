@@ -151,6 +151,26 @@ TEST(CheatsReport, SaysOfEachWhatStoppedIt) {
   EXPECT_EQ(CheatsSummary(report), "2 cheats: 1 found, 1 impossible; 2 honest twins passed");
 }
 
+TEST(CheatsReport, SaysThatARightResultNamesItsLibrary) {
+  Report report = CheatsReport();
+  v1::CheatRow& row = *report.runs[0].job.mutable_selftest()->mutable_cheats(0);
+  row.set_verdict(v1::VERDICT_PASSED);
+  row.clear_reason();
+  const Json json = CheatsJson(report);
+  EXPECT_EQ(json["rows"][0]["stopped_by"], "shown");
+  EXPECT_EQ(json["rows"][0]["impossible"], false);
+  EXPECT_EQ(json["summary"]["shown"], 1);
+  EXPECT_EQ(json["summary"]["found"], 0);
+  std::ostringstream table;
+  WriteCheatsTable(report, table);
+  EXPECT_THAT(table.str(), HasSubstr("shown: the result names the library"));
+  EXPECT_EQ(CheatsSummary(report),
+            "2 cheats: 0 found, 1 impossible, 1 shown; 2 honest twins passed");
+  row.set_stopped(false);
+  EXPECT_EQ(CheatsJson(report)["summary"]["shown"], 0);
+  EXPECT_THAT(CheatsSummary(report), HasSubstr("1 NOT STOPPED"));
+}
+
 TEST(CheatsReport, SaysWhatDidNotGoAsItMust) {
   Report report = CheatsReport();
   v1::SelftestReport& score = *report.runs[0].job.mutable_selftest();

@@ -284,6 +284,25 @@ TEST(Cheats, ProveNothingIfTheyDidNotRunOrFailedForAnotherReason) {
   EXPECT_EQ(SelftestVerdict(impossible), v1::VERDICT_PASSED);
 }
 
+TEST(Cheats, ThatAreRightAreShownByTheLibrariesOfTheirResult) {
+  const v1::CaseResult twin = CheatResult("cheat/calls-library-twin", v1::VERDICT_PASSED);
+  v1::CaseResult cheat = CheatResult("cheat/calls-library", v1::VERDICT_PASSED);
+  EXPECT_EQ(SelftestVerdict(CheatsReport({cheat, twin})), v1::VERDICT_FAILED);
+  cheat.add_loaded_libraries("libopenblas.so.0");
+  const v1::SelftestReport report = CheatsReport({cheat, twin});
+  EXPECT_TRUE(report.cheats(0).stopped());
+  EXPECT_EQ(report.cheats(0).reason(), v1::REASON_UNSPECIFIED);
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_PASSED);
+  // Of a cheat that gets something that it did not earn, a name is not enough.
+  cheat.mutable_spec()->set_provider("cheat/zeros");
+  EXPECT_EQ(SelftestVerdict(CheatsReport({cheat})), v1::VERDICT_FAILED);
+  // A machine without such a library.
+  const v1::SelftestReport none = CheatsReport(
+      {CheatResult("cheat/calls-library", v1::VERDICT_FAILED, v1::REASON_UNWRITTEN), twin});
+  EXPECT_EQ(none.cheats(0).reason(), v1::REASON_UNWRITTEN);
+  EXPECT_EQ(SelftestVerdict(none), v1::VERDICT_PASSED);
+}
+
 TEST(Cheats, HaveATwinWithTheSameProblemAndNoFewerThanThirty) {
   const Suite suite = AdversarialSuite("cpu", 7);
   EXPECT_GE(suite.cases.size(), 60u);
