@@ -478,5 +478,54 @@ TEST(Timing, OnlyACeilingThatIsKnownToBeTheDevicesBestAccusesAKernel) {
   EXPECT_EQ(least(), 0) << "no ceiling of a CPU includes its matrix units";
 }
 
+// A right gemm. Its code is not trusted.
+class StrangersGemm : public Kernel {
+ public:
+  StrangersGemm(const Case&, const Plan&) {}
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const TensorView &a = inputs[0], &b = inputs[1];
+    const Extents& d = output.extents;
+    for (std::int64_t i = 0; i < d.rows; ++i) {
+      for (std::int64_t j = 0; j < d.cols; ++j) {
+        float sum = 0;
+        for (std::int64_t q = 0; q < a.extents.cols; ++q) {
+          sum += a.as<float>()[i * a.extents.ld + q] * b.as<float>()[q * b.extents.ld + j];
+        }
+        output.as<float>()[i * d.ld + j] = sum;
+      }
+    }
+    return absl::OkStatus();
+  }
+  bool trusted() const override { return false; }
+};
+
+// Each launch takes a millisecond, on any machine. It has no matrix unit.
+class SteadyDevice : public OddDevice {
+ public:
+  SteadyDevice() : info_(cpu_->info()) { info_.properties.erase("matrix_unit"); }
+  const DeviceInfo& info() const override { return info_; }
+  double Now() override { return now_ += 1e-3; }
+
+ private:
+  DeviceInfo info_;
+  double now_ = 0;
+};
+
+TEST(Timing, ATimeBelowWhatTheCeilingAllowsIsNoPass) {
+  SteadyDevice device;
+  SlowArithmetic ceilings;
+  const CaseOutcome outcome =
+      RunKernel<StrangersGemm>(device, TimedCase(16), &ceilings, /*conditions=*/nullptr);
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_EQ(outcome.findings[0].reason, Reason::kImpossible) << outcome.findings[0].message;
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("by the measured arithmetic of this device"));
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_TRUE(outcome.bench->median_seconds.has_value()) << "the time is told all the same";
+  // Without that ceiling the same time is a pass.
+  EXPECT_EQ(RunKernel<StrangersGemm>(device, TimedCase(16), nullptr, nullptr).verdict,
+            Verdict::kPassed);
+}
+
 }  // namespace
 }  // namespace assay
