@@ -16,8 +16,10 @@
 
 #include "kernels/backends/backend.h"
 #include "kernels/backends/gpu_backend.h"
+#include "kernels/ops/slice.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/user/device_program.h"
+#include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/port.h"
 #include "kernels/simt/engine.h"
 #include "kernels/text/cat.h"
@@ -278,6 +280,80 @@ TEST_F(DeviceKernelTest, NothingIsInMemoryThatWasTakenAgain) {
   const auto* bytes = static_cast<const unsigned char*>(device_->arena().blocks()[0].data);
   for (std::int64_t i = 0; i < (std::int64_t{2} << 20); ++i)
     ASSERT_EQ(bytes[i], GuardByte(Poison::kFirst)) << i;
+}
+
+// The bytes are zero before each launch, and come back as they were written: no number keeps the
+// payload of this NaN.
+TEST_F(DeviceKernelTest, TheDebugBufferComesBackAsBits) {
+  constexpr std::uint32_t kPayload = 0x7fa00001;
+  bool zeros = true;
+  simt::EmulatedFunction function = Copy([&](void** arguments) {
+    CopyThread(arguments);
+    auto* const debug = Argument<std::uint32_t*>(arguments, 3);
+    if (Thread() != 7 || debug == nullptr) return;
+    zeros = zeros && debug[1] == 0;
+    debug[1] = kPayload;
+  });
+  function.use.parameter_bytes = {8, 8, 4, 8};
+  simt::AddFunction("image", program_.symbol, function);
+  program_.signature = "_Z4minePKfPfiPj";
+  program_.args = {"x", "y", "count", "debug"};
+  Case c;
+  c.problem = CopyProblem{.count = 130};
+  c.dtype = DType::kF32;
+  c.provider = kUser;
+  c.slices = {"debug[0:8]"};
+  const CaseOutcome outcome = Run(c);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+  EXPECT_TRUE(zeros);
+  ASSERT_EQ(outcome.slices.size(), 1u);
+  EXPECT_THAT(outcome.slices[0].bits, ::testing::ElementsAre("0x00", "0x00", "0x00", "0x00", "0x01",
+                                                             "0x00", "0xa0", "0x7f"));
+  // Who asks for none has none.
+  c.slices = {};
+  EXPECT_EQ(Run(c).verdict, Verdict::kPassed);
+  EXPECT_TRUE(zeros);
+}
+
+TEST_F(DeviceKernelTest, WhatIsWrittenBehindTheDebugBufferIsSeen) {
+  simt::EmulatedFunction function = Copy([](void** arguments) {
+    CopyThread(arguments);
+    if (Thread() == 0) Argument<std::uint8_t*>(arguments, 3)[kDebugBytes] = 1;
+  });
+  function.use.parameter_bytes = {8, 8, 4, 8};
+  simt::AddFunction("image", program_.symbol, function);
+  program_.signature = "_Z4minePKfPfiPh";
+  program_.args = {"x", "y", "count", "debug"};
+  Case c;
+  c.problem = CopyProblem{.count = 130};
+  c.dtype = DType::kF32;
+  c.provider = kUser;
+  c.slices = {"debug[0]"};
+  const CaseOutcome outcome = Run(c);
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+  EXPECT_EQ(outcome.findings.front().reason, Reason::kGuard) << Describe(outcome);
+}
+
+// A cubin for another card, and PTX of a later toolkit than the driver's.
+TEST_F(DeviceKernelTest, CodeThatTheDriverDoesNotTakeIsUnsupported) {
+  simt::AddFunction("image", program_.symbol, Copy());
+  for (const gpu::ErrorCode code : {209, 222}) {
+    simt::RefuseModules(code);
+    const CaseOutcome outcome = RunCopy();
+    EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << Describe(outcome);
+    ASSERT_FALSE(outcome.findings.empty());
+    EXPECT_THAT(outcome.findings.front().message,
+                HasSubstr(Cat("mine on ", device_->info().id,
+                              ", which is emulated: ", gpu::Describe(code))));
+  }
+  // An image that is none is the kernel's fault.
+  simt::RefuseModules(200);
+  const CaseOutcome outcome = RunCopy();
+  EXPECT_EQ(outcome.verdict, Verdict::kError) << Describe(outcome);
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_EQ(outcome.findings.front().blame, Blame::kKernel);
+  EXPECT_THAT(outcome.findings.front().message, HasSubstr("could not be prepared"));
+  simt::RefuseModules(gpu::kOk);
 }
 
 TEST_F(DeviceKernelTest, ACardWithoutItsCodeIsUnsupported) {

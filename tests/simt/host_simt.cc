@@ -50,6 +50,7 @@ struct Host {
   HostUse made;  // counts since the process began
   gpu::ErrorCode injected = gpu::kOk;
   gpu::ErrorCode unrecordable = gpu::kOk;
+  gpu::ErrorCode unloadable = gpu::kOk;
   gpu::ErrorCode lost = gpu::kOk;  // the code of the lost context; kOk: it is not lost
 
   gpu::ErrorCode Misuse(gpu::ErrorCode code) {
@@ -93,6 +94,7 @@ void ResetHost(const HostConfig& config) {
   host.misuses = 0;
   host.injected = gpu::kOk;
   host.unrecordable = gpu::kOk;
+  host.unloadable = gpu::kOk;
   host.lost = gpu::kOk;
 }
 
@@ -106,6 +108,12 @@ void RefuseRecordings(gpu::ErrorCode code) {
   Host& host = TheHost();
   const std::lock_guard<std::mutex> lock(host.mutex);
   host.unrecordable = code;
+}
+
+void RefuseModules(gpu::ErrorCode code) {
+  Host& host = TheHost();
+  const std::lock_guard<std::mutex> lock(host.mutex);
+  host.unloadable = code;
 }
 
 void AddFunction(const std::string& image, const std::string& symbol, EmulatedFunction function) {
@@ -357,6 +365,7 @@ ErrorCode DestroyRecording(Recording recording) {
 
 ErrorCode LoadModule(const void* image, Module* module) {
   return Call([&](Host& host) {
+    if (host.unloadable != kOk) return host.unloadable;
     const std::string name = static_cast<const char*>(image);
     if (!host.images.contains(name)) return simt::kInvalidImage;
     *module = new char;
@@ -474,6 +483,8 @@ std::string Describe(ErrorCode code) {
       return "symbol not found: none of this name";
     case 209:
       return "no kernel image: none for the device";
+    case 222:
+      return "unsupported PTX version: of a later toolkit";
     case 900:
       return "capture unsupported: not while the stream records";
     case 35:

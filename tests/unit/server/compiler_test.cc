@@ -144,6 +144,23 @@ TEST_F(CompilerTest, ALibraryThatIsTooLargeIsNotMade) {
   EXPECT_TRUE(IsSourceError(Compile("char big[16 << 20] = {1};\n")));
 }
 
+TEST_F(CompilerTest, ACompilerThatTakesTooMuchMemoryEnds) {
+  // A million elements, which take 320 MB.
+  std::string large = "#define A6 ,1\n";
+  for (int i = 5; i >= 0; --i) {
+    large += "#define A" + std::to_string(i);
+    for (int j = 0; j < 10; ++j) large += " A" + std::to_string(i + 1);
+    large += "\n";
+  }
+  large += "int a[] = {0 A0};\n";
+  EXPECT_TRUE(Compile(large).ok());
+  options_.memory_bytes = 192 << 20;
+  EXPECT_TRUE(Compile("int f(void) { return 1; }\n").ok());
+  const absl::Status status = Compile(large);
+  EXPECT_TRUE(IsSourceError(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("memory"));
+}
+
 TEST(CompilerLogTest, LinesAreCutCountedAndClean) {
   std::vector<std::string> lines;
   CompilerLog log("k.c", 60, [&](const std::string& line) { lines.push_back(line); });
