@@ -124,7 +124,8 @@ void AddSelftestCommand(CLI::App& app, Context& context) {
                  "seeds that each defect is run with, at most 100 (default 2)", {1, 100});
   selftest->add_flag("--quick", options->quick, "run each defect with one seed");
   selftest->add_flag("--adversarial", options->adversarial,
-                     "run kernels that cheat and their honest twins: no cheat may pass, each twin "
+                     "run kernels that cheat and their honest twins: each cheat must be stopped or "
+                     "shown, each twin "
                      "must");
   const auto text = [selftest](const char* name, std::string& value, const char* type,
                                const char* help) {

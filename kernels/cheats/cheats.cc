@@ -29,6 +29,7 @@ constexpr Cheat kCheats[] = {
     {"done-early"},
     {"every-other"},
     {"only-first", Barrier::kNone, Mode::kBoth},
+    {"wrong-later", Barrier::kNone, Mode::kBoth},
     {"replays", Barrier::kNone, Mode::kBoth},
     {"cache-by-pointer", Barrier::kNone, Mode::kBoth},
     {"cache-by-content", Barrier::kNone, Mode::kBoth},

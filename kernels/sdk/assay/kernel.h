@@ -111,7 +111,7 @@ typedef struct assay_launch {
   void* output;
   void* workspace;          /* what prepare asked for; 64-byte aligned; its content is undefined */
   uint64_t workspace_bytes; /* as prepare said */
-  void* stream;             /* of the device; NULL on a CPU */
+  void* stream; /* NULL: libraries run on a CPU, and the judge itself launches device code */
   /* Only of a reference (`assay run custom --reference FILE`); NULL for a kernel under test. It has
    * the output's shape. For each element of the output it takes the sum of the magnitudes of the
    * terms that are summed there. Write all of it or none. */
