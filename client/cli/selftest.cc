@@ -125,8 +125,7 @@ void AddSelftestCommand(CLI::App& app, Context& context) {
   selftest->add_flag("--quick", options->quick, "run each defect with one seed");
   selftest->add_flag("--adversarial", options->adversarial,
                      "run kernels that cheat and their honest twins: each cheat must be stopped or "
-                     "shown, each twin "
-                     "must");
+                     "shown, and each twin must pass");
   const auto text = [selftest](const char* name, std::string& value, const char* type,
                                const char* help) {
     selftest->add_option(name, value, help)->type_name(type);
