@@ -155,9 +155,15 @@ class Adversarial(unittest.TestCase):
         self.assertRegex(table.out, r"(?m)^forks +library +cannot: starts no process +passed$")
         self.assertIn("2 cheats: 1 found, 1 impossible; 2 honest twins passed", table.err)
         # A case of its own names the cheat as its provider.
-        one = self.daemon.run("run", "gemm", "--m", "33", "--n", "34", "--k", "35", "--dtype", "fp32",
-                              "--provider", "cheat/zeros", "--device", "cpu:0", "--format", "json")
+        case = ("--m", "33", "--n", "34", "--k", "35", "--dtype", "fp32", "--device", "cpu:0")
+        one = self.daemon.run("run", "gemm", *case, "--provider", "cheat/zeros", "--format", "json")
         self.assertEqual(one.code, 1, one)
+        document = self.daemon.run("run", "gemm", *case, "--provider", "cheat/calls-library", "--format", "json").json()
+        if document["tests"][0]["verdict"] == "PASSED":  # else the machine has no such library
+            libraries = document["tests"][0]["loaded_libraries"]
+            self.assertTrue(any("blas" in name or "mkl" in name for name in libraries), libraries)
+            shown = self.daemon.run("report", document["job"])
+            self.assertRegex(shown.out, r"(?m)^ +libraries .*(blas|mkl)")
 
     def test_what_cannot_be_asked_for_is_a_usage_error(self):
         for words in (["--quick"], ["--trials", "3"], ["--defect", "nonsense"], ["--format", "csv"]):
