@@ -1,5 +1,5 @@
-"""Hostile kernels of users' come into a live daemon, one after the other, while another job runs. Each has its verdict, the
-next case after each passes, the other job's results are all right, and daemon and store are well.
+"""Hostile kernels of users' come into a live daemon, one after the other, while another job runs. Each has its
+verdict, the next case after each passes, the other job's results are all right, and daemon and store are well.
 
 The long part runs every kernel of tests/adversarial."""
 
