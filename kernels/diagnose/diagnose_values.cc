@@ -217,8 +217,8 @@ std::optional<Reading> NarrowBf16(const Symptoms& s) {
       OpOf(s.c).traits().intermediates && s.c.intermediate_dtype == DType::kUnspecified;
   return Reading{
       absl::StrFormat("errors of %.1f bf16 roundings everywhere: the bound already allows the one "
-                      "that bf16 must make (8 times fp16's), so intermediates or sums are held in "
-                      "bf16, too",
+                      "that bf16 must make (8 times fp16's), so intermediates or sums have too few "
+                      "digits, as they have if they are held in bf16",
                       relative / u),
       Cat("keep accumulators and intermediates in FP32, and round to bf16 once, at the end",
           declares ? "; or, if it is meant so, declare it: --intermediate-dtype bf16" : "")};

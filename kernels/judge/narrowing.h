@@ -1,6 +1,6 @@
 // Names a number format that is narrower than the one a kernel was asked for, if the kernel's
-// errors are those of that format. Nothing else may name a format: a large error alone has many
-// causes.
+// errors are those of that format. No other statistic names one: a large error alone has many
+// causes. The hints of a diagnosis (kernels/README.md, "Which format") have evidence of their own.
 //
 // Inputs: for each narrowing (narrowing_errors.h) and each side (both operands, A alone, B alone),
 // the errors e = o − r of the sampled elements are fitted as e ≈ g·r + s·d by least squares, with

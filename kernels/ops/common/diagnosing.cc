@@ -61,9 +61,9 @@ std::optional<Reading> SumOverflows(const Signs& signs) {
   if (signs.c.dtype == DType::kF64 || !(sum > fp16 && sum < Info(DType::kF32).max_finite)) {
     return std::nullopt;
   }
-  // The reference is finite there; only a narrower accumulator goes beyond.
-  return Reading{absl::StrFormat("%s Inf though every result is finite: a sum passes %.0f, the "
-                                 "largest fp16, on its way: the accumulator is not FP32",
+  // No sum of these operands passes the largest fp32; some may pass the largest fp16.
+  return Reading{absl::StrFormat("%s Inf though every result is finite: a sum may pass %.0f, the "
+                                 "largest fp16, on its way, which an accumulator in FP32 holds",
                                  Grouped(signs.compare.unexpected_inf), fp16),
                  "accumulate in FP32; scale before the sum, not behind it", "sum-overflows"};
 }

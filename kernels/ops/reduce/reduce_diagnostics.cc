@@ -116,8 +116,8 @@ class OfReduce final : public Diagnostics {
                        (signs.inputs.empty() ? 0.0 : signs.inputs.front().largest());
     if (!(sum > fp16 && sum < Info(DType::kF32).max_finite)) return std::nullopt;
     return Reading{Cat(UnexpectedKinds(signs.compare),
-                       " though every result is finite: a sum passes the largest fp16 on its "
-                       "way: the accumulator is not FP32"),
+                       " though every result is finite: a sum may pass the largest fp16 on its "
+                       "way, which an accumulator in FP32 holds"),
                    "accumulate in FP32 and round once, at the end", "sum-overflows"};
   }
 
