@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <ctime>
 #include <map>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 
+#include "tests/experiments/assay_rule.h"
 #include "tests/experiments/tables.h"
 
 namespace assay::experiment {
@@ -20,7 +23,8 @@ double ProcessorSeconds() {
   return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
 }
 
-// Which Q each statistic takes.
+// Which Q each statistic takes. The limits are those of Limits (products.h): R 2, z 20, groups 3,
+// and gain. Assay's own rule, with margins everywhere and wider limits, is in assay_rule.h.
 struct Rule {
   const char* name;
   QKind sums;    // R and gain
@@ -30,7 +34,7 @@ constexpr Rule kRules[] = {
     {"the upper Q", kUpper, kUpper},
     {"Q of margins", kMargins, kMargins},
     {"Q of margins for R and gain, the upper Q for the rest", kMargins, kUpper}};
-constexpr const Rule& kJudged = kRules[2];  // the product's
+constexpr const Rule& kSafest = kRules[2];
 
 struct Count {
   long products = 0, alarms = 0;
@@ -64,6 +68,76 @@ struct Count {
 };
 using Counts = std::map<std::string, Count>;
 
+// What Assay's own rule says of right products.
+struct SaidCount {
+  long products = 0, failed = 0, doubted = 0;
+  double share = 0;  // of the limit from which a product fails, or is doubted if it cannot fail
+  std::string which;
+
+  void Add(const Said& said, const Measured& x) {
+    ++products;
+    failed += said.fails ? 1 : 0;
+    doubted += said.doubts ? 1 : 0;
+    share = std::max(share, said.share);
+    if (!said.fails || which.size() > 300) return;
+    which += " " + std::string(x.algorithm->name) + ", K = " + std::to_string(x.shape.k) + ": " +
+             said.why + ";";
+  }
+};
+using SaidCounts = std::map<std::string, SaidCount>;
+
+// Judges the products of one draw after another by Assay's own rule.
+class AssayCounts {
+ public:
+  void Add(const Measured& x, const Measurement& measurement) {
+    const bool same = rule_ != nullptr && reference_ == &measurement.reference &&
+                      formats_.input == x.formats.input && formats_.output == x.formats.output;
+    if (!same) {
+      rule_ = std::make_unique<AssayRule>(*x.data, x.formats, measurement.operands,
+                                          measurement.reference);
+      reference_ = &measurement.reference;
+      formats_ = x.formats;
+    }
+    const std::string name = NameOf(x.formats) + " | " + x.data->name;
+    const std::string algorithm = NameOf(x.formats) + " | " + x.algorithm->name;
+    if (const std::optional<Said> said = rule_->OfRun(measurement.y, *x.algorithm)) {
+      run_[name].Add(*said, x);
+      run_by_algorithm_[algorithm].Add(*said, x);
+    }
+    compare_[name].Add(rule_->OfCompare(measurement.y), x);
+  }
+  void EndDraw() { rule_ = nullptr; }
+
+  // Returns the products that fail.
+  long Print() const {
+    Print("run", "algorithm", run_by_algorithm_);
+    return Print("run", "data", run_) + Print("compare", "data", compare_);
+  }
+
+ private:
+  static long Print(const char* command, const char* key, const SaidCounts& counts) {
+    std::printf(
+        "\nAssay's own rule, assay %s\n\n"
+        "| formats | %s | products | FAILED | doubted | of the limit | which |\n"
+        "|---|---|---|---|---|---|---|\n",
+        command, key);
+    long products = 0, failed = 0;
+    for (const auto& [name, c] : counts) {
+      std::printf("| %s | %ld | %ld | %ld | %.2f |%s |\n", name.c_str(), c.products, c.failed,
+                  c.doubted, c.share, c.which.c_str());
+      products += c.products;
+      failed += c.failed;
+    }
+    std::printf("\n%ld of %ld right products are FAILED by assay %s\n", failed, products, command);
+    return failed;
+  }
+
+  std::unique_ptr<AssayRule> rule_;
+  const Reference* reference_ = nullptr;
+  Formats formats_{};
+  SaidCounts run_, run_by_algorithm_, compare_;
+};
+
 class Chooser {
  public:
   explicit Chooser(std::uint64_t seed) : engine_(seed) {}
@@ -71,7 +145,7 @@ class Chooser {
   // Three draws of four are of data that is judged.
   const Data& ChooseData() {
     for (;;) {
-      const Data& data = AllData()[Below(AllData().size())];
+      const Data& data = DataOfAlarms()[Below(DataOfAlarms().size())];
       if (data.judged || Below(4) == 0) return data;
     }
   }
@@ -89,7 +163,7 @@ class Chooser {
 };
 
 // `keys` are the table's first two columns.
-long Print(const Counts& counts, const Rule& rule, const char* keys) {
+void Print(const Counts& counts, const Rule& rule, const char* keys) {
   std::printf(
       "\nAlarms with %s\n\n"
       "| %s | products | alarms | R / limit | z / limit | group / limit |"
@@ -110,13 +184,13 @@ long Print(const Counts& counts, const Rule& rule, const char* keys) {
   }
   std::printf("\n%ld alarms on %ld products of right algorithms on data that is judged\n", alarms,
               products);
-  return alarms;
 }
 
 }  // namespace
 
 long CountAlarms(double seconds, std::uint64_t seed) {
   Counts counts[std::size(kRules)], by_algorithm;
+  AssayCounts assay;
   Chooser chooser(seed);
   long draws = 0;
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
@@ -125,18 +199,21 @@ long CountAlarms(double seconds, std::uint64_t seed) {
     const Shape shape = chooser.ChooseShape();
     const Operands drawn = Draw(data, shape, chooser.Below(~std::uint64_t{0}));
     ++draws;
-    MeasureAll(drawn, data, false, [&](const Measured& x) {
+    MeasureAll(drawn, data, false, [&](const Measured& x, const Measurement& measurement) {
+      assay.Add(x, measurement);
       const std::string name = std::string(data.judged ? "" : "(not judged) ") + NameOf(x.formats) +
                                (x.algorithm->promoted > 0 ? ", 128" : "") + " | " + data.name;
       for (std::size_t i = 0; i < std::size(kRules); ++i) counts[i][name].Add(x, kRules[i]);
       if (!data.judged) return;
-      by_algorithm[std::string(NameOf(x.formats)) + " | " + x.algorithm->name].Add(x, kJudged);
+      by_algorithm[std::string(NameOf(x.formats)) + " | " + x.algorithm->name].Add(x, kSafest);
     });
+    assay.EndDraw();
   }
-  long alarms = 0;
-  for (std::size_t i = 0; i < std::size(kRules); ++i)
-    alarms += Print(counts[i], kRules[i], "formats | data");
-  Print(by_algorithm, kJudged, "formats | algorithm");
+  for (std::size_t i = 0; i < std::size(kRules); ++i) {
+    Print(counts[i], kRules[i], "formats | data");
+  }
+  Print(by_algorithm, kSafest, "formats | algorithm");
+  const long alarms = assay.Print();
   std::printf("%ld draws of operands\n", draws);
   return alarms;
 }

@@ -8,7 +8,7 @@ namespace assay::experiment {
 
 // Draws data, shapes and operands, computes every right product of them, and prints how near each
 // statistic came to its threshold. Takes so many seconds of processor time; an interrupt (SIGINT)
-// ends it early. Returns the alarms on data that is judged.
+// ends it early. Returns the products that Assay itself would fail.
 long CountAlarms(double seconds, std::uint64_t seed);
 
 }  // namespace assay::experiment

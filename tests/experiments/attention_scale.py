@@ -2,7 +2,8 @@
 """How surely an error of an attention's scale is told from the roundings of right kernels.
 
   python3 attention_scale.py            the table of README.md
-  python3 attention_scale.py --alarms N N random shapes of right kernels: the largest statistics
+  python3 attention_scale.py --alarms N N random shapes of right kernels: the largest statistics,
+                                        also R, the gain, rows, columns, tiles and single elements
 
 Simulates attentions in fp32 with P in 16 bits, and holds their errors against σ and the direction
 D of kernels/ops/attention/attention_deviation.h. z is Σe·D/σ² in its standard errors, as σ has
@@ -17,6 +18,10 @@ import numpy as np
 U = 2.0**-24
 P_ROUNDOFF = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
 MANTISSA = {"fp32": 23, "fp16": 10, "bf16": 7}
+# Assay's limits (kernels/judge/precision.cc, kernels/ops/op.h).
+TAIL, CHANCE, ERRORS = 1.74, 21, 8
+LARGEST_R, LARGEST_GROUP, LARGEST_Z = 2, 4, 30
+TILE, LEAST_GROUP = 16, 8
 LEAST_EXPONENT = {"fp32": -126, "fp16": -14, "bf16": -126}
 # Where P is rounded: before the division by l, before it and in l as well, after it, nowhere.
 KERNELS = ["before", "both", "after", "exact"]
@@ -40,9 +45,10 @@ def ulp(r, dtype):
 
 
 def head(rng, c):
-    """T = Σe·D/σ² and X = ΣD²/σ² of each query of one head."""
+    """The errors e of one head, its reference r, D, and σ² with the exact Qv and with Qv by margins."""
     draw = {"normal": rng.standard_normal, "uniform": lambda s: rng.uniform(-1, 1, s),
-            "positive": lambda s: rng.uniform(0, 1, s)}[c["data"]]
+            "positive": lambda s: rng.uniform(0, 1, s), "|normal|": lambda s: np.abs(rng.standard_normal(s)),
+            "shifted": lambda s: rng.standard_normal(s) + 4, "near one": lambda s: rng.uniform(0.75, 1, s)}[c["data"]]
     dim, keys, seq = c["dim"], c["keys"], c["seq"]
     q = rounded(draw((seq, dim)) * c["size"], c["dtype"])
     k, v = (rounded(draw((keys, dim)), c["dtype"]) for _ in range(2))
@@ -64,7 +70,8 @@ def head(rng, c):
     o = {"before": lambda: narrow @ v / l, "exact": lambda: p @ v / l,
          "both": lambda: narrow @ v / narrow.sum(1, keepdims=True),
          "after": lambda: rounded(p / l, c["dtype"]) @ v}[c["kernel"]]()
-    e = rounded(o, c["dtype"]) - r
+    output = c.get("output", c["dtype"])
+    e = rounded(o, output) - r
 
     qv, p2, n = (w * w) @ (v * v), (w * w).sum(1, keepdims=True), visible.sum(1, keepdims=True)
     seen = np.where(visible, s, 0)
@@ -73,20 +80,25 @@ def head(rng, c):
     weights = w * w * (v * v).sum(1)[None, :]
     a = (weights * a).sum(1, keepdims=True) / weights.sum(1, keepdims=True)
     u_p = P_ROUNDOFF[c["dtype"]]
-    common = qv + r * r * p2
-    sums = (n + 1) * (2 * r * r + qv) / 6 + r * r * ((n + 1) * (2 + p2) / 6 + 6)
-    variance = u_p**2 / 3 * common + U**2 / 3 * (a * common + sums) + ulp(r, c["dtype"])**2 / 12
-    variance += np.where(n * p2 - 1 < 64 * u_p**2, u_p**2 * r * r, 0)
+    alike = np.where(n * p2 - 1 < 64 * u_p**2, u_p**2 * r * r, 0)
+    along = (w * w) @ (v * v).sum(1, keepdims=True)
+    columns = ((w * w) @ (v * v)).sum(0, keepdims=True)
+    margins = along * columns / columns.sum()
+    variances = []
+    for squared in (qv, margins):
+        common = squared + r * r * p2
+        sums = (n + 1) * (2 * r * r + squared) / 6 + r * r * ((n + 1) * (2 + p2) / 6 + 6)
+        variances.append(u_p**2 / 3 * common + U**2 / 3 * (a * common + sums) + ulp(r, output)**2 / 12 + alike)
     shift = w * away
     d = shift @ v - r * shift.sum(1, keepdims=True)
     d = np.where(n * p2 - 1 < (64 * u_p)**2, 0, d)
-    return (e * d / variance).sum(1), (d * d / variance).sum(1)
+    return e, r, d, variances[0], variances[1]
 
 
-def statistics(rng, c):
+def statistics(heads):
     """z, t and the number of queries, if all had the same weight; less what rounding allows."""
-    parts = [head(rng, c) for _ in range(c["heads"])]
-    errors, weights = (np.concatenate([p[i] for p in parts]) for i in range(2))
+    errors = np.concatenate([(e * d / variance).sum(1) for e, _, d, variance, _ in heads])
+    weights = np.concatenate([(d * d / variance).sum(1) for _, _, d, variance, _ in heads])
     total = weights.sum()
     if not total > 0:
         return 0, 0, 0
@@ -95,6 +107,35 @@ def statistics(rng, c):
     beyond = max(0, abs(scale) - 8 * U)
     scatter = ((errors - scale * weights)**2).sum() * rows / max(rows - 1, 1e-9)
     return beyond * math.sqrt(total), beyond * total / math.sqrt(scatter) if scatter else 0, rows
+
+
+def attention(rng, c):
+    return [head(rng, c) for _ in range(c["heads"])]
+
+
+def rms_limit(floor, count, groups):
+    return max(floor, (CHANCE + math.log(groups)) / (TAIL * math.sqrt(count)))
+
+
+def shares(heads, c):
+    """The other statistics that Assay holds an attention to, each over its limit; σ² is by margins."""
+    squares = np.stack([e * e / variance for e, _, _, _, variance in heads])
+    count, (h, rows, dim) = squares.size, squares.shape
+    r_of_all = math.sqrt(squares.mean())
+    along = sum((r * r / variance).sum() for _, r, _, _, variance in heads)
+    gain = sum((e * r / variance).sum() for e, r, _, _, variance in heads) / along
+    gain_limit = 8 * U + P_ROUNDOFF[c["dtype"]] + ERRORS * max(1, r_of_all) / math.sqrt(along)
+    tiles = [squares[i, a:a + TILE, b:b + TILE] for i in range(h) for a in range(0, rows, TILE)
+             for b in range(0, dim, TILE)]
+    groups = {"row": list(squares.reshape(h * rows, dim)), "column": list(squares.reshape(h * rows, dim).T),
+              "tile": tiles}
+    over = {"R": r_of_all / rms_limit(LARGEST_R, count, 1), "gain": abs(gain) / gain_limit,
+            "element": math.sqrt(squares.max()) / max(LARGEST_Z, (CHANCE + math.log(count)) / TAIL)}
+    for name, members in groups.items():
+        large = [m for m in members if m.size >= LEAST_GROUP]
+        over[name] = max((math.sqrt(m.mean()) / rms_limit(LARGEST_GROUP, m.size, len(large)) for m in large),
+                         default=0)
+    return over
 
 
 def limit(rows):
@@ -114,7 +155,7 @@ def table(rng):
                 c = {"dtype": dtype, "off": off, "kernel": kernel, "heads": -(-queries // 64),
                      "seq": min(queries, 64), "keys": 256, "dim": 64, "causal": False, "size": 1,
                      "data": "normal"}
-                runs = [statistics(rng, c) for _ in range(50)]
+                runs = [statistics(attention(rng, c)) for _ in range(50)]
                 z, t, _ = np.mean(runs, axis=0)
                 share = sum(found(*run) for run in runs) / len(runs)
                 print(f"| {dtype} | {off:g} | {queries * 64} | {kernel} | {z:.1f} | {t:.1f} | "
@@ -125,22 +166,28 @@ def alarms(rng, runs):
     def extent(most):
         return int(min(most, 2**rng.uniform(0, math.log2(most + 1))))
 
-    most = {"z / 12": 0, "both": 0}
+    most, judged, alarmed = {}, 0, 0
     for _ in range(runs):
         c = {"dtype": rng.choice(list(MANTISSA)), "off": 0, "kernel": rng.choice(KERNELS),
              "heads": extent(4), "seq": extent(96), "keys": extent(300), "dim": extent(96),
              "causal": rng.random() < 0.4, "size": 2**rng.uniform(-7, 4),
-             "data": rng.choice(["normal", "uniform", "positive"])}
+             "data": rng.choice(["normal", "uniform", "positive", "|normal|", "shifted", "near one"])}
+        c["output"] = rng.choice([c["dtype"], "fp32"])
         if c["heads"] * c["seq"] * c["dim"] < 64:
             continue
         if c["causal"]:
             c["keys"] = max(c["keys"], c["seq"])
-        z, t, rows = statistics(rng, c)
-        here = {"z / 12": z / 12, "both": min(z / 6, t / limit(rows))}
+        heads = attention(rng, c)
+        z, t, rows = statistics(heads)
+        here = {"z / 12": z / 12, "both": min(z / 6, t / limit(rows)), **shares(heads, c)}
+        judged += 1
+        alarmed += any(value > 1 for value in here.values())
         for name, value in here.items():
-            if value > most[name]:
+            if value > most.get(name, 0):
                 most[name] = value
                 print(f"{name} {value:.2f}", c, flush=True)
+    print(f"{alarmed} of {judged} right kernels are beyond a limit; the largest share of each:",
+          ", ".join(f"{name} {value:.2f}" for name, value in most.items()))
 
 
 def main():

@@ -48,6 +48,12 @@ void UniformPositive(std::uint64_t seed, bool, std::span<float> values) {
 void Shifted(std::uint64_t seed, bool, std::span<float> values) {
   Each(seed, values, [](Random& r) { return r.Normal() + 0.5F; });
 }
+void FarShifted(std::uint64_t seed, bool, std::span<float> values) {
+  Each(seed, values, [](Random& r) { return r.Normal() + 4; });
+}
+void UniformNearOne(std::uint64_t seed, bool, std::span<float> values) {
+  Each(seed, values, [](Random& r) { return 0.75F + 0.25F * r.Uniform(); });
+}
 void Student(std::uint64_t seed, bool, std::span<float> values) {
   Each(seed, values, [](Random& r) {
     const float x = r.Normal();
@@ -135,31 +141,38 @@ void Constant(std::uint64_t, bool of_a, std::span<float> values) {
 }
 
 constexpr Data kData[] = {
-    {"normal", true, Normal},
-    {"uniform(-1,1)", true, UniformBoth},
-    {"uniform(0,1)", true, UniformPositive},
-    {"normal + 0.5", true, Shifted},
-    {"Student t, 3", true, Student},
-    {"abs(normal)", true, Positive},
-    {"constant rows of A", true, ConstantRows},
-    {"small integers", true, SmallIntegers},
-    {"sparse 20 %", true, Sparse},
-    {"scaled rows", true, Scaled},
-    {"1 % of k large", true, Channels},
-    {"classes of rows", true, Classes},
-    {"+-80 + normal", true, Extremes},
-    {"nearly constant", false, NearConstant},
-    {"sorted", false, Sorted},
-    {"abs(normal), falling", false, Falling},
-    {"smooth", false, Smooth},
-    {"ramp", false, Ramp},
-    {"alternating signs", false, Alternating},
-    {"constant x constant", false, Constant},
+    {"normal", true, "normal", Normal},
+    {"uniform(-1,1)", true, "uniform:-1:1", UniformBoth},
+    {"uniform(0,1)", true, "uniform:0:1", UniformPositive},
+    {"normal + 0.5", true, "normal:1:0.5", Shifted},
+    {"Student t, 3", true, "", Student},
+    {"abs(normal)", true, "all-positive", Positive},
+    {"constant rows of A", true, "", ConstantRows},
+    {"small integers", true, "", SmallIntegers},
+    {"sparse 20 %", true, "", Sparse},
+    {"scaled rows", true, "", Scaled},
+    {"1 % of k large", true, "", Channels},
+    {"classes of rows", true, "", Classes},
+    {"+-80 + normal", true, "", Extremes},
+    {"nearly constant", false, "", NearConstant},
+    {"sorted", false, "", Sorted},
+    {"abs(normal), falling", false, "", Falling},
+    {"smooth", false, "", Smooth},
+    {"ramp", false, "", Ramp},
+    {"alternating signs", false, "", Alternating},
+    {"constant x constant", false, "", Constant},
+    // DataOfAlarms alone.
+    {"normal + 4", true, "normal:1:4", FarShifted},
+    {"uniform(3/4,1)", true, "uniform:0.75:1", UniformNearOne},
 };
+constexpr std::size_t kOfAlarmsAlone = 2;
 
 }  // namespace
 
-std::span<const Data> AllData() { return kData; }
+std::span<const Data> AllData() {
+  return std::span(kData).first(std::size(kData) - kOfAlarmsAlone);
+}
+std::span<const Data> DataOfAlarms() { return kData; }
 
 Operands Draw(const Data& data, const Shape& shape, std::uint64_t seed) {
   const auto k = static_cast<std::size_t>(shape.k);

@@ -20,12 +20,15 @@ struct Shape {
 
 struct Data {
   const char* name;
-  bool judged;  // whether the statistics may fail a kernel on it: see the README
+  bool judged;          // whether the statistics may fail a kernel on it: see the README
+  const char* pattern;  // of `assay run`, if its statistics may fail a kernel on it; otherwise ""
   // Fills one line along k: a row of A (`of_a`) or a column of B.
   void (*line)(std::uint64_t seed, bool of_a, std::span<float> values);
 };
 
 std::span<const Data> AllData();
+// The same, and data that vary least of those whose verdicts follow from statistics.
+std::span<const Data> DataOfAlarms();
 
 struct Operands {
   Shape shape;

@@ -40,10 +40,11 @@ int Run(const Options& options) {
   for (const Shape& shape : kShapes) {
     for (const Data& data : AllData()) {
       const Shape larger{shape.m * options.times, shape.n * options.times, shape.k};
-      MeasureAll(Draw(data, larger, ++seed), data, true, [&](const Measured& x) {
-        measured.push_back(x);
-        if (options.all) PrintLine(x);
-      });
+      MeasureAll(Draw(data, larger, ++seed), data, true,
+                 [&](const Measured& x, const Measurement&) {
+                   measured.push_back(x);
+                   if (options.all) PrintLine(x);
+                 });
     }
   }
   PrintSummary(measured);

@@ -69,8 +69,7 @@ std::vector<float> Summer::Product(const Algorithm& algorithm, DType output) {
   return y;
 }
 
-void MeasureAll(const Operands& drawn, const Data& data, bool defects,
-                const std::function<void(const Measured&)>& visit) {
+void MeasureAll(const Operands& drawn, const Data& data, bool defects, const Visit& visit) {
   DType input = DType::kUnspecified;
   Operands operands;
   Reference reference;
@@ -88,7 +87,8 @@ void MeasureAll(const Operands& drawn, const Data& data, bool defects,
         const std::vector<float> y = summer->Product(algorithm, formats.output);
         const Truncating truncating = TruncatingOf(input, algorithm.promoted);
         visit({formats, &data, operands.shape, &algorithm,
-               Measure(reference, y, input, formats.output, truncating)});
+               Measure(reference, y, input, formats.output, truncating)},
+              {operands, reference, y});
       }
     };
     measure(RightAlgorithms());

@@ -36,9 +36,17 @@ struct Measured {
 bool Takes(DType input, Unit unit);
 std::span<const Algorithm> DefectsOf(DType input);
 
-// Measures every right algorithm of every format on one draw, and the defects if asked to.
-void MeasureAll(const Operands& drawn, const Data& data, bool defects,
-                const std::function<void(const Measured&)>& visit);
+// What was measured: y, what it is the product of, and the exact values.
+struct Measurement {
+  const Operands& operands;
+  const Reference& reference;
+  std::span<const float> y;
+};
+
+// Measures every right algorithm of every format on one draw, and the defects if asked to. The
+// measurement lives until `visit` returns, its operands and reference until the next input format.
+using Visit = std::function<void(const Measured&, const Measurement&)>;
+void MeasureAll(const Operands& drawn, const Data& data, bool defects, const Visit& visit);
 
 // Sums products of the same operands, each way once.
 class Summer {
