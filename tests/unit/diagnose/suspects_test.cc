@@ -144,26 +144,33 @@ TEST(GemmSuspects, NameNoFormatBySizeAlone) {
 // Elements that are only just wrong are not taken for sums in fp16 whose own errors are within the
 // bounds: whatever is a little wrong would be near to them.
 TEST(GemmSuspects, NameNoFormatByErrorsThatItDoesNotHave) {
-  constexpr std::size_t kSide = 24, kTerms = 16;
-  const std::string reading = Reading(
-      GemmCase(DType::kF16, kSide, kSide, kTerms), [](std::vector<double>& y, const Plan& plan) {
-        const std::vector<double> a = ReadAll(plan, 0), b = ReadAll(plan, 1);
-        for (std::size_t at = 0; at < y.size(); ++at) {
-          double exact = 0, narrow = 0, absolute = 0;
-          for (std::size_t k = 0; k < kTerms; ++k) {
-            const double product = a[at / kSide * kTerms + k] * b[k * kSide + at % kSide];
-            exact += product;
-            absolute += std::abs(product);
-            narrow = Quantise(narrow + product, DType::kF16);
-          }
-          const double bound = Info(DType::kF16).unit_roundoff * std::abs(exact) +
-                               8 * std::sqrt(static_cast<double>(kTerms)) * 0x1p-24 * absolute;
-          const double wrong = Quantise(exact + 1.4 * bound, DType::kF16);
-          const bool beyond = wrong - exact > 1.05 * bound;
-          const bool alike = std::abs(wrong - narrow) <= 0.95 * bound;
-          if (beyond && alike && std::abs(narrow - exact) <= 0.95 * bound) y[at] = wrong;
-        }
-      });
+  constexpr std::size_t kSide = 160, kTerms = 16;
+  int changed = 0;
+  const std::string reading =
+      Reading(GemmCase(DType::kF16, kSide, kSide, kTerms),
+              [&changed](std::vector<double>& y, const Plan& plan) {
+                const std::vector<double> a = ReadAll(plan, 0), b = ReadAll(plan, 1);
+                changed = 0;
+                for (std::size_t at = 0; at < y.size(); ++at) {
+                  double exact = 0, narrow = 0, absolute = 0;
+                  for (std::size_t k = 0; k < kTerms; ++k) {
+                    const double product = a[at / kSide * kTerms + k] * b[k * kSide + at % kSide];
+                    exact += product;
+                    absolute += std::abs(product);
+                    narrow = Quantise(narrow + product, DType::kF16);
+                  }
+                  const double bound = Info(DType::kF16).unit_roundoff * std::abs(exact) +
+                                       8 * 4 * 0x1p-24 * absolute;
+                  const double off = std::copysign(1.4 * bound, narrow - exact);
+                  const double wrong = Quantise(exact + off, DType::kF16);
+                  if (std::abs(wrong - exact) < 1.05 * bound) continue;
+                  if (std::abs(wrong - narrow) > 0.95 * bound) continue;
+                  if (std::abs(narrow - exact) > 0.95 * bound) continue;
+                  y[at] = wrong;
+                  ++changed;
+                }
+              });
+  EXPECT_GE(changed, 4);
   EXPECT_THAT(reading, ::testing::Not(HasSubstr("fp16")));
 }
 
