@@ -28,9 +28,13 @@
 //
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
 // factor. s may be replaced by s − m. If the weights span few steps of P's format, D tells nothing:
-// the rounding of a weight then depends on s as well. So D is used from n·P2 − 1 = (64u_P)² on. The
-// direction of all queries costs another product, so of large outputs, and on GPUs of all, it is
-// made of the first queries of each block alone. It is 0 for the others.
+// the rounding of a weight then depends on s as well. So D is used from n·P2 − 1 = (64u_P)² on. Nor
+// does it tell anything if the outputs follow the scores within a few steps of their own format: r
+// is then nearly the mean of v plus D, and its rounding depends on D. So D is used if the D² of a
+// query's elements are 1000 times ulp(r)²/12 in the mean: nine steps. (Right fp16 kernels had z =
+// 18 on values from 3/4 to 1, with a D of one step.) The direction of all queries costs another
+// product, so of large outputs, and on GPUs of all, it is made of the first queries of each block
+// alone. It is 0 for the others.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 
@@ -74,6 +78,9 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
     return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
   }
+  // Whether the outputs of a query follow the scale over so many steps of their format that their
+  // roundings are independent of it: ΣD² and Σulp²/12 of its elements.
+  ASSAY_HOST_DEVICE static bool Steep(double along, double steps) { return along >= 1000 * steps; }
   // Whether the model says nothing of the elements of a query. `most` is its largest weight, `lost`
   // the share of its weights whose exponentials are below kLostBelow.
   ASSAY_HOST_DEVICE bool Silent(double visible, double p2, double most, double lost) const {

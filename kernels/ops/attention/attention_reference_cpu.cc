@@ -340,11 +340,16 @@ class Runner {
     std::fill_n(spread_.direction + at, rows * dim, 0.0f);
     for (std::int64_t i = 0; i < s.directed; ++i) {
       if (!s.model.Tells(block.visible[i], s.p2[i])) continue;
+      double* const directed = scratch.directed.data() + i * dim;
+      double along = 0, steps = 0;
       for (std::int64_t c = 0; c < dim; ++c) {
-        const double d = scratch.directed[static_cast<std::size_t>(i * dim + c)] -
-                         r[i * dim + c] * s.shift_sum[i];
-        spread_.direction[at + i * dim + c] = static_cast<float>(d * bound_.value_scale);
+        directed[c] = (directed[c] - r[i * dim + c] * s.shift_sum[i]) * bound_.value_scale;
+        along += directed[c] * directed[c];
+        steps += s.model.steps.Variance(r[i * dim + c] * bound_.value_scale);
       }
+      if (!s.model.Steep(along, steps)) continue;
+      std::transform(directed, directed + dim, spread_.direction + at + i * dim,
+                     [](double d) { return static_cast<float>(d); });
     }
   }
 

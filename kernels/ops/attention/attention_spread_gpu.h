@@ -128,8 +128,20 @@ ASSAY_DEVICE void FinishSpread(const AttentionReference& a, const Task& task, st
     const bool known = visible > 0 && !a.model.Silent(visible, p2, 1 / l, lost);
     const double share = total > 0 ? squares / l / l / total : 0.0;
     const std::int64_t query = task.query0 + Team() + kTeam * i;
-    const bool tells =
-        i == 0 && Team() < kDirectedQueries && visible > 0 && a.model.Tells(visible, p2);
+    bool tells = i == 0 && Team() < kDirectedQueries && visible > 0 && a.model.Tells(visible, p2);
+    if (i == 0) {
+      double along = 0.0, steps = 0.0;
+      ASSAY_UNROLL
+      for (int j = 0; j < kOwnColumns; ++j) {
+        if (query >= o.queries || column0 + Mate() + kTeam * j >= o.dim) continue;
+        const double r = out.sum[i][j] / l;
+        const double d = (spread.directed[j] / l - r * (shift / l)) * a.bound.value_scale;
+        along += d * d;
+        steps += a.model.steps.Variance(r * a.bound.value_scale);
+      }
+      along = TeamSum(along);  // all threads of the team take part
+      tells = a.model.Steep(along, TeamSum(steps)) && tells;
+    }
     ASSAY_UNROLL
     for (int j = 0; j < kOwnColumns; ++j) {
       const std::int64_t column = column0 + Mate() + kTeam * j;

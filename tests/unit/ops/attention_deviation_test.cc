@@ -69,6 +69,12 @@ TEST(AttentionDeviation, NearlyEqualWeightsTellNoScale) {
   EXPECT_TRUE(Model(0).Tells(kKeys, 1.001 / kKeys));
 }
 
+// And outputs that follow the scores over nine steps: 1000 times ulp²/12.
+TEST(AttentionDeviation, OutputsWithinAFewStepsTellNoScale) {
+  EXPECT_FALSE(AttentionDeviation::Steep(999, 1));
+  EXPECT_TRUE(AttentionDeviation::Steep(1000, 1));
+}
+
 // In fp32 no weight is rounded to another format.
 TEST(AttentionDeviation, PlainWeightsHaveNoTermOfTheirOwn) {
   const AttentionDeviation model = Model(0);

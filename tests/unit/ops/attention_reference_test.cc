@@ -372,13 +372,14 @@ TEST(AttentionReference, LargeScoresUnderflowToNothing) {
   ExpectFastIsPlain(MakeCase(p, DType::kF16));
 }
 
-// r and D of a case whose P is rounded to a format of this roundoff.
+// r and D of a case whose P is rounded to a format of this roundoff, and whose output is rounded to
+// another.
 struct Directed {
   std::vector<double> value;
   std::vector<float> direction;
 };
 
-Directed DirectionOf(const AttentionProblem& p, double p_roundoff) {
+Directed DirectionOf(const AttentionProblem& p, double p_roundoff, DType output = DType::kF32) {
   const Case c = MakeCase(p, DType::kF32);
   const Plan plan = PlanOf(c);
   const Tensors tensors(plan, RandomValues(plan));
@@ -388,6 +389,7 @@ Directed DirectionOf(const AttentionProblem& p, double p_roundoff) {
   std::vector<float> deviation(count);
   AttentionSpread spread;
   spread.model.p_roundoff = p_roundoff;
+  spread.model.steps = OutputStepsOf(output);
   spread.deviation = deviation.data();
   spread.direction = out.direction.data();
   AttentionReferenceCpu(c, plan, tensors.views(), out.value.data(), allowance.data(), spread);
@@ -439,6 +441,19 @@ TEST(AttentionReference, NearlyEqualWeightsHaveNoDirection) {
   EXPECT_GT(largest(0), 0);
   EXPECT_GT(largest(0x1p-13), 0);
   EXPECT_EQ(largest(0x1p-8), 0);
+}
+
+// Outputs that follow the scores within a few steps of their format tell no scale.
+TEST(AttentionReference, OutputsWithinAFewStepsHaveNoDirection) {
+  AttentionProblem p = Small();
+  const auto directed = [&](double scale, DType output) {
+    p.scale = scale;
+    const std::vector<float> direction = DirectionOf(p, 0, output).direction;
+    return std::any_of(direction.begin(), direction.end(), [](float d) { return d != 0; });
+  };
+  EXPECT_TRUE(directed(0x1p-3, DType::kBF16));
+  EXPECT_FALSE(directed(0x1p-10, DType::kBF16));
+  EXPECT_TRUE(directed(0x1p-10, DType::kF32));
 }
 
 // In 8 bits vectors must be long enough that scores differ, and elements of a row share a gain.
