@@ -208,11 +208,11 @@ TEST_F(Planted, WhatHidesIsFoundAtEveryLengthOnNormalAndOnPositiveData) {
   }
 }
 
-// The least outputs that the statistics are made for, 1,024, in 4 rows and in 1. A row counts as one
-// draw of what its elements share, so these limits are wide: 6 deviations with 4 rows, 12 with 1.
-// Products of 256 terms, and of 16,384 and 4,096. There the statistics do not reach two bf16 on
-// positive data (R = 0.2 of at most 2), nor a gain of 1e-6 with 16,384 terms, which is as much as
-// its limit.
+// The least outputs that the statistics are made for, 1,024, in 4 rows and in 1. A row counts as
+// one draw of what its elements share, so these limits are wide: 6 deviations with 4 rows, 12
+// with 1. Products of 256 terms, and of 16,384 and 4,096. There the statistics do not reach two
+// bf16 on positive data (R = 0.2 of at most 2), nor a gain of 1e-6 with 16,384 terms, which is as
+// much as its limit.
 constexpr Hidden kHiddenInFewRows[] = {
     {"gemm", "tf32-on-positive", "normal", "ee"},
     {"gemm", "tf32-on-positive", "uniform:0:1", "ee"},
