@@ -80,8 +80,13 @@ struct SaidCount {
     doubted += said.doubts ? 1 : 0;
     share = std::max(share, said.share);
     if (!said.fails || which.size() > 300) return;
-    which += " " + std::string(x.algorithm->name) + ", K = " + std::to_string(x.shape.k) + ": " +
-             said.why + ";";
+    which += ' ';
+    which += x.algorithm->name;
+    which += ", K = ";
+    which += std::to_string(x.shape.k);
+    which += ": ";
+    which += said.why;
+    which += ';';
   }
 };
 using SaidCounts = std::map<std::string, SaidCount>;
@@ -98,8 +103,11 @@ class AssayCounts {
       reference_ = &measurement.reference;
       formats_ = x.formats;
     }
-    const std::string name = NameOf(x.formats) + " | " + x.data->name;
-    const std::string algorithm = NameOf(x.formats) + " | " + x.algorithm->name;
+    std::string name = NameOf(x.formats);
+    name += " | ";
+    std::string algorithm = name;
+    name += x.data->name;
+    algorithm += x.algorithm->name;
     if (const std::optional<Said> said = rule_->OfRun(measurement.y, *x.algorithm)) {
       run_[name].Add(*said, x);
       run_by_algorithm_[algorithm].Add(*said, x);
