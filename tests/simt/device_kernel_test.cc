@@ -318,7 +318,8 @@ TEST_F(DeviceKernelTest, TheDebugBufferComesBackAsBits) {
 TEST_F(DeviceKernelTest, WhatIsWrittenBehindTheDebugBufferIsSeen) {
   simt::EmulatedFunction function = Copy([](void** arguments) {
     CopyThread(arguments);
-    if (Thread() == 0) Argument<std::uint8_t*>(arguments, 3)[kDebugBytes] = 1;
+    auto* const debug = Argument<std::uint8_t*>(arguments, 3);
+    if (Thread() == 0 && debug != nullptr) debug[kDebugBytes] = 1;
   });
   function.use.parameter_bytes = {8, 8, 4, 8};
   simt::AddFunction("image", program_.symbol, function);
