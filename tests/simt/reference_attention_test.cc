@@ -100,20 +100,21 @@ struct PlainSpread {
     for (std::int64_t i = 0; i < rows; ++i) {
       const Query& of = queries[static_cast<std::size_t>(i)];
       if (of.visible == 0) continue;
-      double along = 0, steps = 0;
+      std::vector<double> along(width / kSteepColumns + 1), steps(along.size());
       for (std::size_t d = 0; d < width; ++d) {
-        along += std::pow(bound.value_scale * (of.directed[d] - of.r[d] * of.shift), 2);
-        steps += model.steps.Variance(bound.value_scale * of.r[d]);
+        along[d / kSteepColumns] +=
+            std::pow(bound.value_scale * (of.directed[d] - of.r[d] * of.shift), 2);
+        steps[d / kSteepColumns] += model.steps.Variance(bound.value_scale * of.r[d]);
       }
-      const bool tells = i < kDirectedQueries && model.Tells(of.visible, of.p2) &&
-                         AttentionDeviation::Steep(along, steps);
+      const bool tells = i < kDirectedQueries && model.Tells(of.visible, of.p2);
       for (std::size_t d = 0; d < width; ++d) {
         const auto to = static_cast<std::size_t>((head * p.seq + first + i) * dim) + d;
         const double qv = total > 0 ? of.squares * columns[d] / total : 0;
         if (!model.Silent(of.visible, of.p2, of.most, of.lost)) {
           deviation[to] = model.Of(of.r[d], of.visible, qv, of.p2, of.mean);
         }
-        if (!tells) continue;
+        const std::size_t part = d / kSteepColumns;
+        if (!tells || !AttentionDeviation::Steep(along[part], steps[part])) continue;
         direction[to] = bound.value_scale * (of.directed[d] - of.r[d] * of.shift);
       }
     }

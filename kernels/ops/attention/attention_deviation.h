@@ -47,6 +47,8 @@ namespace assay::inline kernels {
 
 // Queries of a block whose direction is made.
 inline constexpr int kDirectedQueries = 12;
+// So many columns decide together whether D is used.
+inline constexpr int kSteepColumns = 64;
 
 // Exponentials below it, half of the smallest step of e4m3, may become 0 where P is in 8 bits.
 inline constexpr double kLostBelow = 0x1p-10;
@@ -79,7 +81,8 @@ struct AttentionDeviation {
     return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
   }
   // Whether the outputs of a query follow the scale over so many steps of their format that their
-  // roundings are independent of it: ΣD² and Σulp²/12 of its elements.
+  // roundings are independent of it: ΣD² and Σulp²/12 of kSteepColumns of its elements, from one
+  // multiple of that number to the next.
   ASSAY_HOST_DEVICE static bool Steep(double along, double steps) { return along >= 1000 * steps; }
   // Whether the model says nothing of the elements of a query. `most` is its largest weight, `lost`
   // the share of its weights whose exponentials are below kLostBelow.

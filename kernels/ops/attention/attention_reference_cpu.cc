@@ -340,17 +340,26 @@ class Runner {
     std::fill_n(spread_.direction + at, rows * dim, 0.0f);
     for (std::int64_t i = 0; i < s.directed; ++i) {
       if (!s.model.Tells(block.visible[i], s.p2[i])) continue;
-      double* const directed = scratch.directed.data() + i * dim;
-      double along = 0, steps = 0;
-      for (std::int64_t c = 0; c < dim; ++c) {
-        directed[c] = (directed[c] - r[i * dim + c] * s.shift_sum[i]) * bound_.value_scale;
-        along += directed[c] * directed[c];
-        steps += s.model.steps.Variance(r[i * dim + c] * bound_.value_scale);
+      for (std::int64_t c = 0; c < dim; c += kSteepColumns) {
+        StoreDirection(s.model, r + i * dim + c, s.shift_sum[i],
+                       std::min<std::int64_t>(dim - c, kSteepColumns),
+                       scratch.directed.data() + i * dim + c, spread_.direction + at + i * dim + c);
       }
-      if (!s.model.Steep(along, steps)) continue;
-      std::transform(directed, directed + dim, spread_.direction + at + i * dim,
-                     [](double d) { return static_cast<float>(d); });
     }
+  }
+
+  // D of some columns of a query, from Σp·(s − m)·v, which it overwrites.
+  void StoreDirection(const AttentionDeviation& model, const double* r, double shift,
+                      std::int64_t columns, double* directed, float* direction) const {
+    double along = 0, steps = 0;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      directed[c] = (directed[c] - r[c] * shift) * bound_.value_scale;
+      along += directed[c] * directed[c];
+      steps += model.steps.Variance(r[c] * bound_.value_scale);
+    }
+    if (!AttentionDeviation::Steep(along, steps)) return;
+    std::transform(directed, directed + columns, direction,
+                   [](double d) { return static_cast<float>(d); });
   }
 
   // The block's part of the mask, transposed.

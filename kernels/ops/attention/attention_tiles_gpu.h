@@ -35,6 +35,7 @@ inline constexpr int kShiftPitch = kDirectedQueries + 1;
 inline constexpr int kKeyWeights = kKeys * kShiftPitch;
 static_assert(kKeyWeights + kKeys <= kKeyShared);
 static_assert(kDirectedQueries <= kThreads / kTeam, "they are each thread's first query");
+static_assert(kColumns == kSteepColumns, "what a team has decides whether D is used");
 
 // The part of the work a block has.
 struct Task {
