@@ -3,13 +3,15 @@ answered, and the daemon stays small. One watcher that sleeps changes nothing fo
 
 The same load comes in rounds: with a watcher that sleeps, without, and with one again.
 
-The watchers have a process of their own, which this file is too: load_test.py --watch ADDRESS JOB.
+The watchers have a process of their own, which this file is too: load_test.py --watch ADDRESS JOB. So has a
+probe of the disk: load_test.py --writes FOLDER.
 """
 
 import asyncio
 import os
+import random
 import re
-import statistics
+import select
 import subprocess
 import sys
 import tempfile
@@ -26,15 +28,18 @@ WATCHERS = 500
 SUBMITTERS = 50
 JOBS = 20  # of each who submits
 CASES = 300  # of the job that all watch
+PAUSE = 0.5  # before a client's next job, on average [s]: more would only wait in line behind one another
+CLIENTS_NICE = 5  # clients stand for other machines, so the daemon comes before them
 MOST_MEMORY = 300 << 20
 MOST_GROWTH = 16 << 20  # from one round to the next [bytes]; pools that fill up may grow a few times
 MOST_ROUNDS = 5
 SUBMIT_SECONDS = 0.05  # what 99 of 100 submits must stay below, in the daemon
 # With a watcher that sleeps, a round may take so many times as long as without.
 MOST_SLOWER = 1.5
-# Above these, times say nothing: the share of the processors that others had, and a write that waits for the disk [s].
+# Above these, times say nothing: the share of the processors that others had, and 99 of 100 writes of another process
+# that wait for the disk beside the load [s].
 MOST_OF_OTHERS = 0.25
-SLOW_DISK = 0.005
+SLOW_DISK = 0.01
 
 
 def setUpModule():
@@ -83,6 +88,7 @@ async def follow(client, job):
 
 async def submit(client, times):
     for _ in range(JOBS):
+        await asyncio.sleep(random.uniform(0, 2 * PAUSE))
         request = limits_test.M.jobs(1)
         request.spec.priority = 1
         begin = time.monotonic()
@@ -121,8 +127,9 @@ async def load(daemon, with_sleeper):
 
 def submits(daemon):
     """How many submits took at most so long in the daemon: [(seconds, count)], in order."""
-    name = r'assay_rpc_duration_seconds_bucket\{method="CreateJob",le="([^"]+)"\} (\S+)'
-    return sorted((float(most.replace("+Inf", "inf")), float(count)) for most, count in re.findall(name, daemon.scrape()))
+    series = r'assay_rpc_duration_seconds_bucket\{method="CreateJob",le="([^"]+)"\} (\S+)'
+    found = re.findall(series, daemon.scrape())
+    return sorted((float(most.replace("+Inf", "inf")), float(count)) for most, count in found)
 
 
 def quantile(share, before, after):
@@ -137,17 +144,17 @@ def quantile(share, before, after):
     raise AssertionError(counts)
 
 
-def sync_seconds(folder):
-    """How long a small write that waits for the disk takes here, the median of a few [s]."""
+def time_writes(folder):
+    """Until standard input ends: how long 99 of 100 small writes take at most that wait for the disk [s]."""
     times = []
     with tempfile.NamedTemporaryFile(dir=folder) as file:
-        for _ in range(30):
+        while not select.select([sys.stdin], [], [], 0.02)[0]:
+            begin = time.monotonic()
             file.write(b"x" * 4096)
             file.flush()
-            begin = time.monotonic()
             os.fsync(file.fileno())
             times.append(time.monotonic() - begin)
-    return statistics.median(times)
+    return sorted(times)[len(times) * 99 // 100]
 
 
 class Round:
@@ -158,11 +165,12 @@ class Round:
         others = Others(daemon.process.pid)
         self.seconds, before, self.times = asyncio.run(load(daemon, with_sleeper))
         self.others = others.share()
-        self.p99 = quantile(0.99, before, submits(daemon))
+        at_client = self.times[len(self.times) * 99 // 100]  # holds the daemon's time
+        self.p99 = min(quantile(0.99, before, submits(daemon)), at_client)
         self.now, self.most = resident(daemon.process.pid)
-        print(f"\n{WATCHERS} watchers, {SUBMITTERS} clients, {'one' if with_sleeper else 'none'} asleep: {self.seconds:.1f} s; "
-              f"submit p99 {1e3 * self.p99:.1f} ms in the daemon, p50 {1e3 * self.times[len(self.times) // 2]:.1f} ms and "
-              f"p99 {1e3 * self.times[len(self.times) * 99 // 100]:.1f} ms with the client's own time; "
+        at_client, asleep = 1e3 * at_client, "one" if with_sleeper else "none"
+        print(f"\n{WATCHERS} watchers, {SUBMITTERS} clients, {asleep} asleep: {self.seconds:.1f} s; "
+              f"submit p99 {1e3 * self.p99:.1f} ms in the daemon, {at_client:.1f} ms with the client's own time; "
               f"memory {self.now >> 20} MiB, {self.most >> 20} MiB at the most; others had {100 * self.others:.0f} %")
 
 
@@ -171,10 +179,14 @@ class Load(unittest.TestCase):
     def setUpClass(cls):
         cls.daemon = harness.Daemon(flags=["--watch-stall", "0"])  # who sleeps is not dropped
         cls.addClassCleanup(cls.daemon.stop)
+        writes = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--writes", cls.daemon.state],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        os.nice(CLIENTS_NICE)
         cls.rounds = [Round(cls.daemon, with_sleeper) for with_sleeper in (True, False, True)]
         while cls.growth() > MOST_GROWTH and len(cls.rounds) < MOST_ROUNDS:
             cls.rounds.append(Round(cls.daemon, with_sleeper=True))
-        cls.sync = sync_seconds(cls.daemon.state)
+        cls.sync = float(writes.communicate()[0])
+        print(f"\na write beside them took {1e3 * cls.sync:.1f} ms (p99)")
 
     @classmethod
     def growth(cls):
@@ -205,7 +217,8 @@ class Load(unittest.TestCase):
         self.assertLess(worst, SUBMIT_SECONDS)
 
     def test_a_watcher_that_sleeps_changes_nothing_for_the_rest(self):
-        awake, asleep = (min(one.seconds for one in self.rounds[1:] if one.with_sleeper == sleeps) for sleeps in (False, True))
+        awake, asleep = (min(one.seconds for one in self.rounds[1:] if one.with_sleeper == sleeps)
+                         for sleeps in (False, True))
         if asleep > MOST_SLOWER * awake:
             self.skip_if_busy()
         self.assertLessEqual(asleep, MOST_SLOWER * awake)
@@ -216,5 +229,7 @@ if __name__ == "__main__":
         setUpModule()
         print("all seen" if asyncio.run(watch_all(*sys.argv[2:4])) else "something is missing")
         tearDownModule()
+    elif sys.argv[1:2] == ["--writes"]:
+        print(time_writes(sys.argv[2]))
     else:
         harness.main()
