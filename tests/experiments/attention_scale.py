@@ -23,6 +23,7 @@ MANTISSA = {"fp32": 23, "fp16": 10, "bf16": 7}
 TAIL, CHANCE, ERRORS = 1.74, 21, 8
 LARGEST_R, LARGEST_GROUP, LARGEST_Z = 2, 4, 30
 TILE, LEAST_GROUP = 16, 8
+STEEP = 1000  # D² of a query over its ulp²/12
 LEAST_EXPONENT = {"fp32": -126, "fp16": -14, "bf16": -126}
 # Where P is rounded: before the division by l, before it and in l as well, after it, nowhere.
 KERNELS = ["before", "both", "after", "exact"]
@@ -96,6 +97,8 @@ def head(rng, c):
     shift = w * away
     d = shift @ v - r * shift.sum(1, keepdims=True)
     d = np.where(n * p2 - 1 < (64 * u_p)**2, 0, d)
+    steep = (d * d).sum(1, keepdims=True) >= STEEP * (ulp(r, output)**2 / 12).sum(1, keepdims=True)
+    d = np.where(steep, d, 0)
     return Head(e, rounded(r, output) - r, r, d, variances[0], variances[1])
 
 
