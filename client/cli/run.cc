@@ -13,6 +13,7 @@
 #include "client/cli/on_change.h"
 #include "client/cli/run_options.h"
 #include "client/cli/session.h"
+#include "client/lib/held_out.h"
 #include "client/lib/words.h"
 #include "client/report/baseline.h"
 #include "client/report/json.h"
@@ -49,6 +50,26 @@ grpc::Status NamingCompare(const grpc::Status& status, const Connection& connect
   return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrJoin(lines, "\n")};
 }
 
+// CreateJob, with `each` shapes drawn near each of the job's.
+grpc::Status CreateWithHeldOut(const Context& context, Connection& connection,
+                               const v1::JobSpec& spec, int each, const FollowOptions& options,
+                               v1::Job* job) {
+  HeldOut held_out(spec, each);
+  grpc::Status status = CreateJob(connection, held_out.Job(), options, job);
+  while (!status.ok() && held_out.DrawAgain(status)) {
+    status = CreateJob(connection, held_out.Job(), options, job);
+  }
+  const std::vector<std::string> lacking = held_out.Lacking();
+  if (status.ok() && !lacking.empty()) {
+    const std::string more =
+        lacking.size() > 1 ? absl::StrCat(" (and ", lacking.size() - 1, " more)") : "";
+    context.streams.err << "assay: held-out: no shape was drawn near " << lacking.front() << more
+                        << ": extents below 16 are kept, and the daemon has to take the shape\n"
+                        << std::flush;
+  }
+  return status;
+}
+
 // CreateJob; where the daemon has no such suite, its answer with the near one.
 // The kernels of --kernel and --reference are sent first.
 grpc::Status Create(const Context& context, Connection& connection, const v1::JobSpec& plain,
@@ -72,7 +93,8 @@ grpc::Status Create(const Context& context, Connection& connection, const v1::Jo
     grpc::Status status = SetBaseline(connection, baseline, &spec);
     if (!status.ok()) return NamingCompare(AsMistake(status), connection);
   }
-  grpc::Status status = CreateJob(connection, spec, options, job);
+  grpc::Status status =
+      CreateWithHeldOut(context, connection, spec, HeldOutOf(said, spec), options, job);
   status = NamingMissing(status, ExtentsNotSaid(said));
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET &&
       (status.error_code() != grpc::StatusCode::NOT_FOUND ||

@@ -14,6 +14,7 @@
 #include "client/cli/problems.h"
 #include "client/cli/whole_number.h"
 #include "client/lib/case_options.h"
+#include "client/lib/held_out.h"
 #include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/patterns.h"
@@ -164,6 +165,31 @@ void CheckOnChange(const RunOptions& options, Problems& problems) {
   }
 }
 
+void CheckHeldOut(const RunOptions& options, const std::string& op, const v1::JobSpec& spec,
+                  Problems& problems) {
+  if (op.empty()) {
+    if (options.held_out > 0) {
+      problems.Add("held-out: belongs to an operator; a suite lists all shapes that it runs");
+    }
+    return;
+  }
+  if (options.held_out > 0 && !HasExtents(op)) {
+    problems.Add(absl::StrCat("held-out: which extents of ", op,
+                              " belong together is not known; name several shapes instead"));
+  }
+  const auto named = static_cast<std::size_t>(spec.cases().cases_size());
+  const auto drawn = named * static_cast<std::size_t>(HeldOutOf(options, spec));
+  if (named <= kMostCases && named + drawn > kMostCases) {
+    problems.Add(absl::StrCat("held-out: ", drawn, " cases beside ", named,
+                              " are too many; at most ", kMostCases,
+                              " may be asked for at once (--held-out 0)"));
+  }
+}
+
+bool IsTimed(const v1::JobSpec& spec) {
+  return spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
+}
+
 void FillCases(const RunOptions& options, const CLI::App& run, const std::string& op,
                v1::JobSpec& spec, Problems& problems) {
   if (!options.ops.empty()) {
@@ -197,8 +223,7 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
     given.emplace_back(option, text);
   }
   if (!options.name.empty()) spec.mutable_filter()->set_name(options.name);
-  const bool timed = spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
-  if (run.count("--min-efficiency") > 0 && !timed) {
+  if (run.count("--min-efficiency") > 0 && !IsTimed(spec)) {
     problems.Add("min-efficiency: needs times, and no case is timed; say --mode benchmark or both");
   }
   const auto reference = ReferenceOf(options);
@@ -220,6 +245,61 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
     for (v1::CaseSpec& one : *cases) one.set_reference(own);
   }
   for (v1::CaseSpec& one : *cases) *spec.mutable_cases()->add_cases() = std::move(one);
+}
+
+// The options of a kernel of the user's own.
+void AddKernelOptions(CLI::App& run, RunOptions& options) {
+  const auto text = [&run](const char* names, std::string& value, const char* type,
+                           const char* help) {
+    run.add_option(names, value, help)->type_name(type);
+  };
+  text("--kernel", options.kernel, "FILE",
+       "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), CUDA source (.cu) "
+       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, HIP source "
+       "(.hip) or a code object (.hsaco, .co) for a HIP device, node:/PATH/LIB.so on the daemon's "
+       "node, or user/HASH that it has already; stands beside --provider");
+  text("--kernel-launch", options.kernel_launch, "FILE",
+       "of device code: a TOML file with grid, block, shared memory and arguments of the launch "
+       "(default: my_gemm.toml beside my_gemm.cu)");
+  text("--kernel-entry", options.kernel_entry, "NAME",
+       "of device code: which kernel of the file (default: its only one)");
+  text("--reference", options.reference, "FILE",
+       "for an operator of your own: a kernel in FP64 that computes the right result, in the forms "
+       "that --kernel takes");
+  AddWholeNumber(run, "held-out", options.held_out,
+                 absl::StrCat("shapes that the seed draws near each shape that you name: nobody "
+                              "tuned a kernel for them (default ",
+                              options.default_mode == v1::MODE_BENCHMARK
+                                  ? "0)"
+                                  : "1 for a library, C or C++ source of --kernel if nothing is "
+                                    "timed, else 0)"),
+                 {0, static_cast<int>(kMostCases)});
+  run.add_flag("--on-change", options.on_change,
+               "with --kernel: run again whenever a file of yours has changed, until Ctrl-C");
+}
+
+// A subcommand for each operator, with the fields of its problem.
+void AddOperators(CLI::App& run, int width, RunOptions& options) {
+  for (const std::string& op : OperatorNames()) {
+    CLI::App* sub = run.add_subcommand(op, "one or many " + op + " cases");
+    options.operators[op] = sub;
+    sub->fallthrough();
+    const std::string dashed = absl::StrReplaceAll(op, {{"_", "-"}});
+    if (dashed != op) sub->alias(dashed);
+    for (const std::string& alias : InfoOf(op).aliases()) sub->alias(alias);
+    for (const CaseOption& option : ProblemOptions(op)) {
+      AddCaseOption(*sub, option, options.problem[op][option.flag]);
+    }
+    if (CLI::Option* own = sub->get_option_no_throw("--kernel")) {
+      own->description(absl::StrCat(own->get_description(),
+                                    "; a kernel of yours is named before the operator: assay ",
+                                    run.get_name(), " --kernel FILE ", op));
+    }
+    sub->footer([&run, width] {
+      return "Options of every case and of the job\n" +
+             HelpFormat(width).make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();
+    });
+  }
 }
 
 }  // namespace
@@ -262,43 +342,10 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
       "hold each time against a stored baseline, a job (jobs/4f2k) or a file; a slower case fails");
   text("--threshold", options->threshold, "SHARE",
        absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
-  text("--kernel", options->kernel, "FILE",
-       "a kernel of your own: a library (.so), C or C++ source (.c, .cc, .cpp), CUDA source (.cu) "
-       "for a CUDA device or simt:0, PTX (.ptx) or a cubin (.cubin) for a CUDA device, HIP source "
-       "(.hip) or a code object (.hsaco, .co) for a HIP device, node:/PATH/LIB.so on the daemon's "
-       "node, or user/HASH that it has already; stands beside --provider");
-  text("--kernel-launch", options->kernel_launch, "FILE",
-       "of device code: a TOML file with grid, block, shared memory and arguments of the launch "
-       "(default: my_gemm.toml beside my_gemm.cu)");
-  text("--kernel-entry", options->kernel_entry, "NAME",
-       "of device code: which kernel of the file (default: its only one)");
-  text("--reference", options->reference, "FILE",
-       "for an operator of your own: a kernel in FP64 that computes the right result, in the forms "
-       "that --kernel takes");
-  run.add_flag("--on-change", options->on_change,
-               "with --kernel: run again whenever a file of yours has changed, until Ctrl-C");
+  AddKernelOptions(run, *options);
   text("--profile", options->profile, "TOOL",
        "count each timed kernel with a profiler: perf (cpu), ncu (cuda) or rocprof (hip)");
-  for (const std::string& op : OperatorNames()) {
-    CLI::App* sub = run.add_subcommand(op, "one or many " + op + " cases");
-    options->operators[op] = sub;
-    sub->fallthrough();
-    const std::string dashed = absl::StrReplaceAll(op, {{"_", "-"}});
-    if (dashed != op) sub->alias(dashed);
-    for (const std::string& alias : InfoOf(op).aliases()) sub->alias(alias);
-    for (const CaseOption& option : ProblemOptions(op)) {
-      AddCaseOption(*sub, option, options->problem[op][option.flag]);
-    }
-    if (CLI::Option* own = sub->get_option_no_throw("--kernel")) {
-      own->description(absl::StrCat(own->get_description(),
-                                    "; a kernel of yours is named before the operator: assay ",
-                                    run.get_name(), " --kernel FILE ", op));
-    }
-    sub->footer([&run, width] {
-      return "Options of every case and of the job\n" +
-             HelpFormat(width).make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();
-    });
-  }
+  AddOperators(run, width, *options);
   run.footer(PatternsText());
   run.require_subcommand(0, 1);
 }
@@ -350,6 +397,14 @@ absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& option
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "reference: must be a library (.so), C or C++ source, got \"", options.reference, "\""));
+}
+
+int HeldOutOf(const RunOptions& options, const v1::JobSpec& job) {
+  if (options.held_out >= 0) return options.held_out;
+  if (!job.has_cases() || job.cases().cases().empty() || IsTimed(job)) return 0;
+  const auto kernel = KernelOf(options);
+  if (!kernel.ok() || !*kernel || !(*kernel)->provider.empty()) return 0;
+  return HasLaunch((*kernel)->form) || !HasExtents(OpOf(job.cases().cases(0))) ? 0 : 1;
 }
 
 std::vector<std::string> FilesOf(const RunOptions& options) {
@@ -404,6 +459,7 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   } else {
     FillCases(options, run, op, spec, problems);
   }
+  CheckHeldOut(options, op, spec, problems);
   if (absl::Status status = problems.Status(); !status.ok()) return status;
   return spec;
 }

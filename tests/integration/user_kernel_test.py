@@ -252,6 +252,52 @@ class UserKernelTest(unittest.TestCase):
         header = next(line for line in result.out.splitlines() if kernel_id(self.source) in line)
         self.assertIn("builtin", header)
         self.assertIn("openblas", header)
+        self.assertNotIn("held out", result.out)
+        result = self.daemon.run("bench", "gemm", "--kernel", path, "--provider", "builtin", *CASE, "--held-out", "1")
+        self.assertIn(result.code, (0, 4), result)
+        rows = [line for line in result.out.splitlines() if line.lstrip().startswith("held out: gemm m=")]
+        self.assertEqual(len(rows), 1, "both kernels' times stand in one row\n" + result.out)
+
+    def test_a_kernel_that_is_right_in_the_tested_shapes_alone_fails(self):
+        named = ["--dtype", "fp32", "--m", "128", "--n", "128", "--k", "128", "--device", "cpu:0"]
+        for library, verdicts in (("tested_shapes", ["PASSED", "FAILED"]), ("tested_shapes_twin", ["PASSED", "PASSED"])):
+            path = os.path.join(harness.INSTALL, "libexec", "assay", "cheats", library + ".so")
+            alone = self.run_kernel(path, "--held-out", "0", "--format", "json", case=named)
+            self.assertEqual((alone.code, len(alone.json()["tests"])), (0, 1), alone)
+            result = self.run_kernel(path, "--format", "json", case=named)
+            tests = result.json()["tests"]
+            self.assertEqual([case["verdict"] for case in tests], verdicts, (library, result))
+            self.assertEqual(result.code, 1 if "FAILED" in verdicts else 0, result)
+            self.assertNotIn("held out", tests[0]["name"])
+            self.assertRegex(tests[1]["name"], r"^held out: gemm m=\d+ n=\d+ k=\d+ fp32 user/[0-9a-f]{12}$")
+            for name, extent in tests[1]["shape"].items():
+                self.assertTrue(96 <= extent <= 160, (name, extent))
+            again = self.daemon.run(*shlex.split(tests[1]["repro"])[1:], "--format", "json").json()["tests"]
+            self.assertEqual([(case["verdict"], case["shape"]) for case in again],
+                             [(verdicts[1], tests[1]["shape"])], "that case, and no other")
+
+    def test_a_kernel_may_decline_the_shape_that_is_held_out(self):
+        only = "if (d->shape[1] != 64) return ASSAY_UNSUPPORTED;\n  now = "
+        path = self.write("only64.c", self.source.replace("now = ", only, 1))
+        result = self.run_kernel(path)
+        self.assertEqual(result.code, 0, result)
+        self.assertRegex(result.out, r"(?m)^ *unsupported +held out: gemm m=")
+        self.assertIn("1 passed, 0 failed", result.out)
+
+    def test_shapes_that_are_held_out_are_drawn_until_the_daemon_takes_them(self):
+        result = self.daemon.run("run", "gemm", *CASE, "--lda", "64", "--provider", "builtin", "--held-out", "4",
+                                 "--format", "json")
+        self.assertEqual(result.code, 0, result)
+        drawn = [case["shape"]["k"] for case in result.json()["tests"][1:]]
+        self.assertEqual(len(drawn), 4)
+        self.assertTrue(all(k <= 64 for k in drawn), "a row of A has 64 elements")
+        with harness.Daemon(flags=["--arena-bytes", "64MiB"]) as daemon:
+            large = ["run", "copy", "--dtype", "fp32", "--provider", "builtin", "--format", "json", "--count"]
+            self.assertEqual(daemon.run(*large, "3500000").code, 3, "it has no room")
+            result = daemon.run(*large, "2700000", "--held-out", "4")
+            self.assertEqual(result.code, 0, result)
+            counts = [case["shape"]["count"] for case in result.json()["tests"]]
+            self.assertEqual((len(counts), max(counts)), (5, 2700000), counts)
 
     def test_the_call_has_a_line_in_the_log(self):
         path = self.write("audited.c", self.source + "/* audited */\n")
@@ -335,7 +381,7 @@ class UserKernelTest(unittest.TestCase):
             for line in client.stdout:
                 if "0 passed, 1 failed" in line:
                     self.write("edited.c", self.source)
-                if "1 passed, 0 failed" in line:
+                if "2 passed, 0 failed" in line:  # the named shape, and the one beside it
                     break
             else:
                 self.fail("the corrected file did not pass")
