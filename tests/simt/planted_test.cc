@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "kernels/backends/gpu_backend.h"
@@ -26,10 +27,18 @@ using ::testing::UnorderedElementsAre;
 
 constexpr std::string_view kBackend = "simt";
 
+// Their defects are in every element, and long sums take their time.
+bool HasLongSums(const PlantedDefect& d) {
+  const auto* gemm = std::get_if<GemmProblem>(&d.problem);
+  const auto* norm = std::get_if<LayerNormProblem>(&d.problem);
+  return (gemm != nullptr && gemm->k >= 2048) || (norm != nullptr && norm->cols >= 8192);
+}
+
 // Defects of single elements, bits and launches sit elsewhere with every seed; few kernels
 // see the wave's width.
 int SeedsOf(const PlantedDefect& d, DType t, int wave) {
   if (wave != 32) return t == DType::kF16 ? 1 : 0;
+  if (HasLongSums(d)) return 1;
   if (d.repeats > 10) return t == DType::kF32 ? 2 : 0;
   return t == DType::kF32 ? 4 : 1;
 }
@@ -159,6 +168,25 @@ TEST(GpuPlanted, WhatAProblemCannotShowIsUnsupported) {
   EXPECT_THAT(reason("attention", "dropped-mask",
                      AttentionProblem{.heads = 1, .seq = 16, .dim = 16}, DType::kF32),
               HasSubstr("a causal mask"));
+  // A bias would be scaled, too.
+  EXPECT_THAT(reason("layer_norm", "sample-variance-8192",
+                     LayerNormProblem{.rows = 4, .cols = 64, .affine = true}, DType::kF32),
+              HasSubstr("without weight and bias"));
+}
+
+// A half of fp32's bits is more than a 16-bit output has.
+TEST(GpuPlanted, DefectsOfFp32AreRefusedForOtherFormats) {
+  Emulated emulated(32);
+  for (const std::string_view name : {"two-bf16-inputs", "gain-1e-5", "stuck-bit"}) {
+    const PlantedDefect* d = FindPlanted("gemm", Cat("planted/", name), kBackend);
+    ASSERT_NE(d, nullptr) << name;
+    Case c = PlantedCase(*d, DType::kF32);
+    c.out_dtype = DType::kF16;
+    const CaseOutcome outcome = emulated.Run(c);
+    EXPECT_EQ(outcome.verdict, Verdict::kUnsupported) << name << ": " << Describe(outcome);
+    ASSERT_FALSE(outcome.findings.empty());
+    EXPECT_THAT(outcome.findings[0].message, HasSubstr("fp32 inputs and an fp32 output"));
+  }
 }
 
 TEST(GpuPlanted, ThoseThatEndTheirProcessAreNotRunHereAndSaySo) {

@@ -1,5 +1,7 @@
 #include "kernels/providers/planted/planted_gpu.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -19,6 +21,15 @@ namespace assay::inline kernels {
 namespace planted {
 namespace {
 
+// The errors of these defects are of a size that fp32 shows.
+bool IsOfFp32(Defect defect) {
+  constexpr Defect kDefects[] = {
+      "fp16-output",     "lost-bits",   "gain-1e-4",      "gain-1e-5",       "wrong-lanes",
+      "every-4th",       "every-128th", "stuck-bit",      "bit-flips",       "tf32-inputs",
+      "two-bf16-inputs", "bit-pattern", "exp-scale-1e-6", "sample-variance", "wrong-eps"};
+  return std::find(std::begin(kDefects), std::end(kDefects), defect) != std::end(kDefects);
+}
+
 // What this case lacks for the defect to show; empty if it lacks nothing.
 std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
   const Extents& e = plan.output.extents;
@@ -26,6 +37,7 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
   const FormatInfo& format = Info(out);
   const Tiling tiles(e);
   const auto* const gemm = std::get_if<GemmProblem>(&c.problem);
+  const auto* const norm = std::get_if<LayerNormProblem>(&c.problem);
   const auto* const attention = std::get_if<AttentionProblem>(&c.problem);
   const bool half = out == DType::kF16 || out == DType::kBF16;
   if (defect == "dropped-k" && (gemm == nullptr || gemm->k < 2)) {
@@ -35,8 +47,9 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
   if (defect == "dropped-mask" && (attention == nullptr || !attention->causal)) {
     return "a causal mask";
   }
-  if (defect == "missing-eps" && !std::holds_alternative<LayerNormProblem>(c.problem)) {
-    return "an eps";
+  if (defect == "missing-eps" && norm == nullptr) return "an eps";
+  if (defect == "sample-variance" && (norm == nullptr || norm->affine || norm->cols < 2)) {
+    return "rows of two columns or more without weight and bias";
   }
   if (defect == "wrong-tile" && tiles.down * tiles.across < 2) {
     return "two whole tiles in its output";
@@ -45,8 +58,8 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
     return "a square tile in its output";
   }
   if (defect == "swapped-rows" && e.rows < 2) return "two rows in its output";
-  if ((defect == "fp16-output" || defect == "lost-bits") && out != DType::kF32) {
-    return "an fp32 output";
+  if (IsOfFp32(defect) && (c.dtype != DType::kF32 || out != DType::kF32)) {
+    return "fp32 inputs and an fp32 output";
   }
   if (defect == "truncating-output" && !half) return "an fp16 or bf16 output";
   if ((defect == "nan" || defect == "nan-in-tail") && !format.has_nan) {
@@ -62,10 +75,17 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
 
 // The different problem that the correct kernel solves instead.
 Problem Misread(Defect defect, Problem problem) {
+  constexpr double kOtherEps = 1e-3;      // in place of the usual 1e-5
+  constexpr double kScaleError = 1.0001;  // the factor of the scale
   if (defect == "dropped-k") --std::get<GemmProblem>(problem).k;
   if (defect == "dropped-bias") std::get<GemmProblem>(problem).bias = false;
   if (defect == "dropped-mask") std::get<AttentionProblem>(problem).causal = false;
   if (defect == "missing-eps") std::get<LayerNormProblem>(problem).eps = 0;
+  if (defect == "wrong-eps") std::get<LayerNormProblem>(problem).eps = kOtherEps;
+  if (defect == "scale-off-1e-4") {
+    auto& attention = std::get<AttentionProblem>(problem);
+    attention.scale = attention.Scale(DType::kF64) * kScaleError;
+  }
   return problem;
 }
 
@@ -78,7 +98,7 @@ KernelFactory RightFactory(std::string_view op) {
 }
 
 Made Make(const Case& c, const Plan& plan, Device& device) {
-  const std::optional<Defect> defect = Defect::Find(DefectOf(c));
+  const std::optional<Defect> defect = Defect::Find(DefectOf(c), kGpuAliases);
   const KernelFactory right_factory = RightFactory(OpName(c.problem));
   if (!defect || right_factory == nullptr) return NoSuchDefect(c);
   const DType out = plan.output.dtype;

@@ -16,6 +16,15 @@ GemmProblem Gemm() {
   return p;
 }
 
+// A product whose sums are so long that the bound of each element hides what its rows say. 256
+// outputs are enough for the statistics of all elements.
+GemmProblem HiddenGemm(std::int64_t side, std::int64_t k) {
+  GemmProblem p;
+  p.m = p.n = side;
+  p.k = k;
+  return p;
+}
+
 template <class Change>
 GemmProblem Gemm(Change change) {
   GemmProblem p = Gemm();
@@ -90,12 +99,48 @@ Rows GemmRest(std::string_view illegal_address) {
           "in 1 launch of 10 the last bit of one element is flipped")
           .Launches(50)
           .Rate(0.99),
+      Row("gemm", "rare-launch", kF32Only, "nondeterministic", HiddenGemm(16, 32),
+          "in 1 launch of 100 the last bit of one element is flipped")
+          .Launches(300)
+          .Rate(0.95),
       Row("gemm", "crash", kAll, illegal_address, plain, "writes through a null pointer")
           .EndsProcess(),
       Row("gemm", "far-past-the-end", kAll, illegal_address, plain,
           "writes 128 TiB behind the output, where nothing is")
           .EndsProcess(),
       Row("gemm", "hang", kAll, "timeout", plain, "a thread spins and never ends").EndsProcess(),
+  };
+}
+
+// Errors below the bound of each element, of 256 terms and of as many as hide them.
+Rows GemmHidden() {
+  const auto row = [](std::string_view name, std::string_view check, const GemmProblem& problem,
+                      std::string_view magnitude) {
+    return Row("gemm", name, kF32Only, check, problem, magnitude);
+  };
+  const GemmProblem brief = HiddenGemm(32, 256);
+  const GemmProblem extended = HiddenGemm(16, 8192);
+  return {
+      row("long-tf32-inputs", "precision", extended,
+          "8,192 fp32 inputs are rounded to tf32: 13 of 23 bits are lost"),
+      row("tf32-on-positive", "precision", HiddenGemm(16, 2048),
+          "2,048 positive fp32 inputs are rounded to tf32")
+          .OnData("uniform:0:1"),
+      row("two-bf16-inputs", "precision", brief,
+          "256 fp32 inputs are split into two bf16 numbers each"),
+      row("long-fp16-output", "precision", extended, "results of 8,192 terms pass through fp16"),
+      row("gain-1e-4", "structure", extended, "results of 8,192 terms are 1e-4 too large"),
+      row("gain-1e-5", "structure", brief, "results of 256 terms are 1e-5 too large"),
+      // They look like faults of hardware.
+      row("wrong-lanes", "structure", GemmProblem{.m = 16, .n = 64, .k = 256},
+          "one group of 32 lanes is 2^-16 too large"),
+      row("every-4th", "precision", brief, "every 4th element is 2^-16 too large"),
+      row("every-128th", "exact", brief, "every 128th element is 2^-16 too large"),
+      row("stuck-bit", "exact", brief,
+          "one of the mantissa bits 0 to 11 is 0 in every 32nd element"),
+      row("bit-flips", "exact", brief,
+          "three of the mantissa bits 0 to 11 of one element are flipped"),
+      row("bit-pattern", "exact", brief, "values of A whose lowest 5 bits are all set lose them"),
   };
 }
 
@@ -125,6 +170,8 @@ Rows ConvRows() {
         return larger;
       }(),
       "results are cut, not rounded: half a unit in the last place"));
+  rows.push_back(Row("conv", "two-bf16-inputs", kF32Only, "exact", plain,
+                     "fp32 inputs are split into two bf16 numbers each"));
   return rows;
 }
 
@@ -150,6 +197,8 @@ Rows AttentionRows() {
   AttentionProblem keys = Attention();
   keys.kv_seq = 256;
   rows.push_back(LostBits("attention", keys));
+  rows.push_back(Row("attention", "scale-off-1e-4", {DType::kF32, DType::kF16}, "structure", keys,
+                     "the scale is 1e-4 too large, 256 keys"));
   return rows;
 }
 
@@ -160,6 +209,8 @@ Rows SoftmaxRows() {
   rows.push_back(Row("softmax", "constant-output", kNarrow, "bound", Softmax(),
                      "every element is the first one's value"));
   rows.push_back(LostBits("softmax", SoftmaxProblem{.rows = 4, .cols = 2048}));
+  rows.push_back(Row("softmax", "exp-scale-1e-6", kF32Only, "structure", Softmax(256),
+                     "the argument of exp is 1e-6 too large, 256 columns"));
   return rows;
 }
 
@@ -170,7 +221,13 @@ Rows LayerNormRows() {
   rows.push_back(Row("layer_norm", "missing-eps", kNarrow, "bound", LayerNorm(),
                      "eps is left out where it is a tenth of the variance")
                      .OnData("normal:0.01"));
+  const LayerNormProblem long_rows = {.rows = 4, .cols = 8192};
   rows.push_back(LostBits("layer_norm", LayerNormProblem{.rows = 4, .cols = 2048}));
+  rows.push_back(Row("layer_norm", "wrong-eps", kF32Only, "structure", long_rows,
+                     "eps is 1e-3 instead of 1e-5 beside a variance of 9, 8,192 columns")
+                     .OnData("normal:3:5"));
+  rows.push_back(Row("layer_norm", "sample-variance-8192", kF32Only, "structure", long_rows,
+                     "variance over 8,191 instead of 8,192"));
   return rows;
 }
 
@@ -221,7 +278,7 @@ Rows OfAnyFloats(std::string_view op, const Types& dtypes, const Problem& plain,
 
 std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address) {
   Rows table;
-  for (Rows (*rows)() : {&GemmValues, &GemmAnyFormat}) {
+  for (Rows (*rows)() : {&GemmValues, &GemmHidden, &GemmAnyFormat}) {
     for (PlantedDefect& row : rows()) table.push_back(std::move(row));
   }
   for (PlantedDefect& row : GemmRest(illegal_address)) table.push_back(std::move(row));

@@ -24,6 +24,13 @@ ASSAY_DEVICE std::uint64_t CutCode(float v, DType format) {
   return beyond ? bits - 1 : bits;
 }
 
+// The sum of `parts` numbers of a format, each the nearest to what the ones before left of `v`.
+ASSAY_DEVICE double InParts(double v, DType format, int parts) {
+  double sum = 0;
+  for (int i = 0; i < parts; ++i) sum += Quantise(v - sum, format);
+  return sum;
+}
+
 ASSAY_DEVICE void SwapCodes(const TensorView& v, std::int64_t a, std::int64_t b) {
   const std::uint64_t code = LoadBits(v.dtype, v.data, a);
   StoreBits(v.dtype, v.data, a, LoadBits(v.dtype, v.data, b));
@@ -33,6 +40,7 @@ ASSAY_DEVICE void SwapCodes(const TensorView& v, std::int64_t a, std::int64_t b)
 ASSAY_GLOBAL void ApplyTamper(Tamper t, std::int64_t count) {
   const TensorView& v = t.view;
   for (std::int64_t i = FirstItem(); i < count; i += ItemStep()) {
+    if (i % t.period != t.phase) continue;
     const std::int64_t col = i % t.tile.cols;
     const std::int64_t row = i / t.tile.cols % t.tile.rows;
     const std::int64_t batch = i / t.tile.cols / t.tile.rows;
@@ -75,7 +83,10 @@ ASSAY_GLOBAL void ApplyTamper(Tamper t, std::int64_t count) {
         put(RoundToFormat(ToDouble(v.dtype, code()) * t.factor, v.dtype));
         break;
       case Change::kPass:
-        put(RoundToFormat(Quantise(ToDouble(v.dtype, code()), t.through), v.dtype));
+        put(RoundToFormat(InParts(ToDouble(v.dtype, code()), t.through, t.parts), v.dtype));
+        break;
+      case Change::kClear:
+        if ((code() & t.code) == t.code) put(code() & ~t.code);
         break;
       case Change::kCut:
         put(CutCode(t.wide[at], v.dtype));

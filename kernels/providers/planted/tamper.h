@@ -36,7 +36,8 @@ enum class Change : std::uint8_t {
   kSwap,       // it and the same element of the tile at `other` are exchanged
   kTranspose,  // it and its mirror image in a square tile are exchanged
   kScale,      // its value is multiplied by `factor` and rounded
-  kPass,       // its value is rounded to `through` first
+  kPass,       // its value becomes the sum of `parts` numbers of the format `through`
+  kClear,      // the bits of `code` become 0 if all of them are 1
   kCut,        // the value in the fp32 tensor `wide`, cut towards zero
 };
 
@@ -48,6 +49,10 @@ struct Tamper {
   std::uint64_t code = 0;
   double factor = 1.0;
   DType through = DType::kUnspecified;
+  int parts = 1;
+  // Of the tile's elements in their order, only every so many are changed, from `phase` on.
+  std::int64_t period = 1;
+  std::int64_t phase = 0;         // below `period`
   std::uint64_t* kept = nullptr;  // device memory, tile.count() words
   const float* wide = nullptr;    // device memory, with the view's strides
 };

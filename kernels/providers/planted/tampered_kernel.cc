@@ -1,5 +1,6 @@
 #include "kernels/providers/planted/tampered_kernel.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -22,6 +23,14 @@ constexpr std::int64_t kTail = 8;                      // [elements] of a row th
 constexpr std::int64_t kOverrun = 64;                  // [bytes] written outside the output
 constexpr double kScaleError = 1.01;                   // the factor of scale-off
 constexpr std::int64_t kRaceOdds = 10;                 // one of this many launches shows the race
+constexpr std::int64_t kRareOdds = 100;                // and of rare-launch
+constexpr double kGain = 1 + 1e-4;                     // factors below the bound
+constexpr double kSmallGain = 1 + 1e-5;
+constexpr double kScaleOfExp = 1 + 1e-6;   // of the argument
+constexpr double kWrong = 1 + 0x1p-16;     // the factor of wrong lanes and elements
+constexpr std::int64_t kLanes = 32;        // in a group
+constexpr int kFlipped = 3;                // bits that bit-flips flips
+constexpr std::uint64_t kLastBits = 0x1f;  // if all these bits are set, bit-pattern loses them
 constexpr std::uint64_t kLostBit = 0x20;
 constexpr std::int64_t kLowBits = 12;  // bits of an fp32 mantissa that low-bit-flip may flip
 // [bytes] This distance is beyond all addresses of a process, on the device and on the host.
@@ -32,6 +41,9 @@ enum SiteDraw : std::uint32_t {
   kColumnDraw,
   kBatchDraw,
   kBitDraw,
+  kGroupDraw,
+  kPhaseDraw,
+  kFlipDraw = 100,     // and up: one a bit
   kLaunchDraw = 1000,  // and up: one a launch
 };
 
@@ -71,6 +83,11 @@ absl::Status TamperedKernel::Prepare(const Plan& plan) {
     wide_ = {nullptr, DType::kF32, plan.output.extents};
     return Take(wide_.bytes(), &wide_.data);
   }
+  for (int i = 0; i < ChangedOperands(); ++i) {
+    const Operand& operand = plan.inputs[static_cast<std::size_t>(i)];
+    const TensorView view{nullptr, operand.dtype, operand.extents};
+    if (absl::Status s = Take(view.bytes(), &copies_.emplace_back()); !s.ok()) return s;
+  }
   if (!NeedsKept()) return absl::OkStatus();
   void* kept = nullptr;
   if (absl::Status s = Take(tile_.count() * kWord, &kept); !s.ok()) return s;
@@ -87,8 +104,14 @@ absl::Status TamperedKernel::Launch(std::span<const TensorView> inputs, const Te
     const Tamper keep{.change = Change::kKeep, .view = output, .tile = tile_};
     if (absl::Status s = Described(Do(keep, *stream)); !s.ok()) return s;
   }
+  std::vector<TensorView> operands(inputs.begin(), inputs.end());
+  if (absl::Status s = Described(ChangeOperands(operands, *stream)); !s.ok()) return s;
   const bool cut = Is("truncating-output");
-  if (absl::Status s = right_->Launch(inputs, cut ? wide_ : output); !s.ok()) return s;
+  if (absl::Status s = right_->Launch(operands, cut ? wide_ : output); !s.ok()) return s;
+  if (std::optional<Tamper> hidden = Hidden(output.extents)) {
+    hidden->view = output;
+    return Described(Do(*hidden, *stream));
+  }
   return Described(Spoil(inputs, output, launches_++, *stream));
 }
 
@@ -98,6 +121,11 @@ bool TamperedKernel::LeavesUnwritten() const {
 
 bool TamperedKernel::NeedsKept() const {
   return LeavesUnwritten() || Is("stale-buffer") || Is("hang");
+}
+
+int TamperedKernel::ChangedOperands() const {
+  if (Is("tf32-inputs") || Is("two-bf16-inputs")) return 2;
+  return Is("bit-pattern") || Is("exp-scale-1e-6") ? 1 : 0;
 }
 
 absl::Status TamperedKernel::Take(std::int64_t bytes, void** data) {
@@ -111,6 +139,69 @@ gpu::ErrorCode TamperedKernel::Do(Tamper tamper, gpu::Stream stream) const {
   tamper.other = next_;
   tamper.kept = kept_;
   return gpu::LaunchTamper(tamper, stream);
+}
+
+gpu::ErrorCode TamperedKernel::ChangeOperands(std::span<TensorView> operands,
+                                              gpu::Stream stream) const {
+  Tamper change{.change = Change::kPass, .through = DType::kTF32};
+  if (Is("two-bf16-inputs")) {
+    change = {.change = Change::kPass, .through = DType::kBF16, .parts = 2};
+  }
+  if (Is("bit-pattern")) change = {.change = Change::kClear, .code = kLastBits};
+  if (Is("exp-scale-1e-6")) change = {.change = Change::kScale, .factor = kScaleOfExp};
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    TensorView& operand = operands[i];
+    const gpu::ErrorCode copied =
+        gpu::CopyOnDevice(copies_[i], operand.data, operand.bytes(), stream);
+    if (copied != gpu::kOk) return copied;
+    operand.data = copies_[i];
+    change.view = operand;
+    change.tile = Whole(operand.extents);
+    if (const gpu::ErrorCode made = Do(change, stream); made != gpu::kOk) return made;
+  }
+  return gpu::kOk;
+}
+
+std::optional<Tamper> TamperedKernel::Hidden(const Extents& output) const {
+  const auto factor = [&](double f) {
+    return Tamper{.change = Change::kScale, .tile = Whole(output), .factor = f};
+  };
+  const auto in_period = [this](Tamper tamper, std::int64_t period) {
+    tamper.period = period;
+    tamper.phase = site_.Draw(kPhaseDraw, period);
+    return tamper;
+  };
+  const auto bit = [this](std::uint32_t draw) {
+    return std::uint64_t{1} << site_.Draw(draw, kLowBits);
+  };
+  if (Is("gain-1e-4")) return factor(kGain);
+  if (Is("gain-1e-5")) return factor(kSmallGain);
+  if (Is("sample-variance")) {
+    // Variances over n - 1 are larger by n/(n - 1). The rows become smaller by the root of it, but
+    // for an eps that is far below the variance.
+    const auto n = static_cast<double>(output.cols);
+    return factor(std::sqrt((n - 1) / n));
+  }
+  if (Is("wrong-lanes")) {
+    Tamper lanes = factor(kWrong);
+    const std::int64_t col = kLanes * site_.Draw(kGroupDraw, (output.cols + kLanes - 1) / kLanes);
+    lanes.tile = {element_.batch, element_.row, col, 1, 1, std::min(kLanes, output.cols - col)};
+    return lanes;
+  }
+  if (Is("every-4th")) return in_period(factor(kWrong), 4);
+  if (Is("every-128th")) return in_period(factor(kWrong), 128);
+  if (Is("stuck-bit")) {
+    return in_period({.change = Change::kClear, .tile = Whole(output), .code = bit(kBitDraw)},
+                     kLanes);
+  }
+  if (Is("bit-flips")) {
+    Tamper flips{.change = Change::kFlip, .tile = element_};
+    for (std::uint32_t draw = kFlipDraw; std::popcount(flips.code) < kFlipped; ++draw) {
+      flips.code |= bit(draw);
+    }
+    return flips;
+  }
+  return std::nullopt;
 }
 
 gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const TensorView& output,
@@ -131,6 +222,9 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
     return Do(tamper, stream);
   };
   const auto code = [&](double v) { return RoundToFormat(v, dtype); };
+  const auto one_launch_of = [&](std::int64_t odds) {
+    return site_.Draw(kLaunchDraw + static_cast<std::uint32_t>(launch), odds) == 0;
+  };
   if (Is("wrong-tile")) return tile(Change::kTake);
   if (Is("transposed-tile")) return tile(Change::kTranspose);
   if (Is("swapped-rows")) return SwapRows(output, stream);
@@ -174,9 +268,8 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
     return Do({.change = Change::kFlip, .view = inputs[0], .tile = Tile{}, .code = 1}, stream);
   }
   if (Is("nondeterministic") && launch % 2 == 1) return element(Change::kFlip, 1);
-  if (Is("race")) {
-    const auto drawn = kLaunchDraw + static_cast<std::uint32_t>(launch);
-    return site_.Draw(drawn, kRaceOdds) == 0 ? element(Change::kFlip, 1) : gpu::kOk;
+  if ((Is("race") && one_launch_of(kRaceOdds)) || (Is("rare-launch") && one_launch_of(kRareOdds))) {
+    return element(Change::kFlip, 1);
   }
   if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
   if (Is("far-past-the-end")) {

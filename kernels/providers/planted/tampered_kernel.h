@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/providers/planted/defect.h"
@@ -23,19 +25,30 @@ namespace assay::inline kernels::planted {
 inline constexpr std::string_view kGpuDefects[] = {
     "correct",
     // The kernel solves another problem than the case's.
-    "dropped-k", "dropped-bias", "dropped-mask", "missing-eps",
+    "dropped-k", "dropped-bias", "dropped-mask", "missing-eps", "wrong-eps", "scale-off-1e-4",
     // Values.
     "wrong-tile", "transposed-tile", "swapped-rows", "stale-buffer", "zero-output",
     "constant-output", "scale-off", "fp16-output", "truncating-output", "bit-flip", "low-bit-flip",
     "lost-bits", "nan", "inf", "nan-in-tail",
+    // Values whose errors hide below the bound of each element.
+    "gain-1e-4", "gain-1e-5", "sample-variance", "wrong-lanes", "every-4th", "every-128th",
+    "stuck-bit", "bit-flips",
+    // Operands as the kernel sees them.
+    "tf32-inputs", "two-bf16-inputs", "bit-pattern", "exp-scale-1e-6",
     // Memory.
     "unwritten-tail", "unwritten-tile", "past-the-end", "before-the-start", "writes-padding",
     "changes-input",
     // Launches.
-    "nondeterministic", "race",
+    "nondeterministic", "race", "rare-launch",
     // Defects that end the context or the process.
     "crash", "far-past-the-end", "hang"};
 using Defect = NamedDefect<kGpuDefects>;
+inline constexpr Alias<Defect> kGpuAliases[] = {
+    {"long-fp16-output", "fp16-output"},
+    {"long-tf32-inputs", "tf32-inputs"},
+    {"tf32-on-positive", "tf32-inputs"},
+    {"sample-variance-8192", "sample-variance"},
+};
 
 // The whole tiles of an output. If the output has fewer than kSide rows or columns, so has a tile.
 struct Tiling {
@@ -70,8 +83,14 @@ class TamperedKernel final : public Kernel {
   bool Is(Defect defect) const { return defect_ == defect; }
   bool LeavesUnwritten() const;
   bool NeedsKept() const;
+  // How many of the operands the kernel sees changed, the first ones.
+  int ChangedOperands() const;
   absl::Status Take(std::int64_t bytes, void** data);
 
+  // Puts changed copies in the place of operands, before the correct kernel is enqueued.
+  gpu::ErrorCode ChangeOperands(std::span<TensorView> operands, gpu::Stream stream) const;
+  // The change of the output that hides below the bound of each element, if the defect is one.
+  std::optional<gpu::Tamper> Hidden(const Extents& output) const;
   // Makes the defect after the correct kernel was enqueued.
   gpu::ErrorCode Spoil(std::span<const TensorView> inputs, const TensorView& output, int launch,
                        gpu::Stream stream) const;
@@ -87,6 +106,7 @@ class TamperedKernel final : public Kernel {
   gpu::Tile next_;
   std::uint64_t* kept_ = nullptr;  // a word for each element of the tile; 0 at first
   TensorView wide_;                // the output before it is cut
+  std::vector<void*> copies_;      // memory for the operands that are changed
   int launches_ = 0;
 };
 
