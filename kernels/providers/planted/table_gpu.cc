@@ -170,8 +170,8 @@ Rows ConvRows() {
         return larger;
       }(),
       "results are cut, not rounded: half a unit in the last place"));
-  rows.push_back(Row("conv", "two-bf16-inputs", kF32Only, "exact", plain,
-                     "fp32 inputs are split into two bf16 numbers each"));
+  rows.push_back(Row("conv", "tf32-inputs", kF32Only, "exact", plain,
+                     "fp32 inputs are rounded to tf32: 13 of 23 bits are lost"));
   return rows;
 }
 
@@ -197,8 +197,8 @@ Rows AttentionRows() {
   AttentionProblem keys = Attention();
   keys.kv_seq = 256;
   rows.push_back(LostBits("attention", keys));
-  rows.push_back(Row("attention", "scale-off-1e-4", {DType::kF32, DType::kF16}, "structure", keys,
-                     "the scale is 1e-4 too large, 256 keys"));
+  rows.push_back(Row("attention", "16-bit-scale-off-1e-3", {DType::kBF16}, "structure", keys,
+                     "the scale is 1e-3 too large, 256 keys"));
   return rows;
 }
 
