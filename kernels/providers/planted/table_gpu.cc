@@ -16,8 +16,7 @@ GemmProblem Gemm() {
   return p;
 }
 
-// A product whose sums are so long that the bound of each element hides what its rows say. 256
-// outputs are enough for the statistics of all elements.
+// A product for the statistics of all elements. They need 64 outputs; a factor needs 256.
 GemmProblem HiddenGemm(std::int64_t side, std::int64_t k) {
   GemmProblem p;
   p.m = p.n = side;
@@ -99,10 +98,6 @@ Rows GemmRest(std::string_view illegal_address) {
           "in 1 launch of 10 the last bit of one element is flipped")
           .Launches(50)
           .Rate(0.99),
-      Row("gemm", "rare-launch", kF32Only, "nondeterministic", HiddenGemm(16, 32),
-          "in 1 launch of 100 the last bit of one element is flipped")
-          .Launches(300)
-          .Rate(0.95),
       Row("gemm", "crash", kAll, illegal_address, plain, "writes through a null pointer")
           .EndsProcess(),
       Row("gemm", "far-past-the-end", kAll, illegal_address, plain,
@@ -119,17 +114,18 @@ Rows GemmHidden() {
     return Row("gemm", name, kF32Only, check, problem, magnitude);
   };
   const GemmProblem brief = HiddenGemm(32, 256);
-  const GemmProblem extended = HiddenGemm(16, 8192);
+  const GemmProblem extended = HiddenGemm(8, 8192);
   return {
       row("long-tf32-inputs", "precision", extended,
           "8,192 fp32 inputs are rounded to tf32: 13 of 23 bits are lost"),
-      row("tf32-on-positive", "precision", HiddenGemm(16, 2048),
-          "2,048 positive fp32 inputs are rounded to tf32")
+      row("tf32-on-positive", "precision", HiddenGemm(8, 4096),
+          "4,096 positive fp32 inputs are rounded to tf32")
           .OnData("uniform:0:1"),
       row("two-bf16-inputs", "precision", brief,
           "256 fp32 inputs are split into two bf16 numbers each"),
       row("long-fp16-output", "precision", extended, "results of 8,192 terms pass through fp16"),
-      row("gain-1e-4", "structure", extended, "results of 8,192 terms are 1e-4 too large"),
+      row("gain-1e-4", "structure", HiddenGemm(16, 2048),
+          "results of 2,048 terms are 1e-4 too large"),
       row("gain-1e-5", "structure", brief, "results of 256 terms are 1e-5 too large"),
       // They look like faults of hardware.
       row("wrong-lanes", "structure", GemmProblem{.m = 16, .n = 64, .k = 256},
@@ -209,8 +205,8 @@ Rows SoftmaxRows() {
   rows.push_back(Row("softmax", "constant-output", kNarrow, "bound", Softmax(),
                      "every element is the first one's value"));
   rows.push_back(LostBits("softmax", SoftmaxProblem{.rows = 4, .cols = 2048}));
-  rows.push_back(Row("softmax", "exp-scale-1e-6", kF32Only, "structure", Softmax(256),
-                     "the argument of exp is 1e-6 too large, 256 columns"));
+  rows.push_back(Row("softmax", "exp-scale-1e-6", kF32Only, "precision", Softmax(),
+                     "the argument of exp is 1e-6 too large"));
   return rows;
 }
 
@@ -221,12 +217,13 @@ Rows LayerNormRows() {
   rows.push_back(Row("layer_norm", "missing-eps", kNarrow, "bound", LayerNorm(),
                      "eps is left out where it is a tenth of the variance")
                      .OnData("normal:0.01"));
-  const LayerNormProblem long_rows = {.rows = 4, .cols = 8192};
   rows.push_back(LostBits("layer_norm", LayerNormProblem{.rows = 4, .cols = 2048}));
-  rows.push_back(Row("layer_norm", "wrong-eps", kF32Only, "structure", long_rows,
-                     "eps is 1e-3 instead of 1e-5 beside a variance of 9, 8,192 columns")
+  rows.push_back(Row("layer_norm", "wrong-eps", kF32Only, "structure",
+                     LayerNormProblem{.rows = 4, .cols = 4096},
+                     "eps is 1e-3 instead of 1e-5 beside a variance of 9, 4,096 columns")
                      .OnData("normal:3:5"));
-  rows.push_back(Row("layer_norm", "sample-variance-8192", kF32Only, "structure", long_rows,
+  rows.push_back(Row("layer_norm", "sample-variance-8192", kF32Only, "structure",
+                     LayerNormProblem{.rows = 4, .cols = 8192},
                      "variance over 8,191 instead of 8,192"));
   return rows;
 }

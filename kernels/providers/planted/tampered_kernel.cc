@@ -23,7 +23,6 @@ constexpr std::int64_t kTail = 8;                      // [elements] of a row th
 constexpr std::int64_t kOverrun = 64;                  // [bytes] written outside the output
 constexpr double kScaleError = 1.01;                   // the factor of scale-off
 constexpr std::int64_t kRaceOdds = 10;                 // one of this many launches shows the race
-constexpr std::int64_t kRareOdds = 100;                // and of rare-launch
 constexpr double kGain = 1 + 1e-4;                     // factors below the bound
 constexpr double kSmallGain = 1 + 1e-5;
 constexpr double kScaleOfExp = 1 + 1e-6;   // of the argument
@@ -222,9 +221,6 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
     return Do(tamper, stream);
   };
   const auto code = [&](double v) { return RoundToFormat(v, dtype); };
-  const auto one_launch_of = [&](std::int64_t odds) {
-    return site_.Draw(kLaunchDraw + static_cast<std::uint32_t>(launch), odds) == 0;
-  };
   if (Is("wrong-tile")) return tile(Change::kTake);
   if (Is("transposed-tile")) return tile(Change::kTranspose);
   if (Is("swapped-rows")) return SwapRows(output, stream);
@@ -268,8 +264,9 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
     return Do({.change = Change::kFlip, .view = inputs[0], .tile = Tile{}, .code = 1}, stream);
   }
   if (Is("nondeterministic") && launch % 2 == 1) return element(Change::kFlip, 1);
-  if ((Is("race") && one_launch_of(kRaceOdds)) || (Is("rare-launch") && one_launch_of(kRareOdds))) {
-    return element(Change::kFlip, 1);
+  if (Is("race")) {
+    const auto drawn = kLaunchDraw + static_cast<std::uint32_t>(launch);
+    return site_.Draw(drawn, kRaceOdds) == 0 ? element(Change::kFlip, 1) : gpu::kOk;
   }
   if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
   if (Is("far-past-the-end")) {

@@ -39,7 +39,7 @@ inline constexpr std::string_view kGpuDefects[] = {
     "unwritten-tail", "unwritten-tile", "past-the-end", "before-the-start", "writes-padding",
     "changes-input",
     // Launches.
-    "nondeterministic", "race", "rare-launch",
+    "nondeterministic", "race",
     // Defects that end the context or the process.
     "crash", "far-past-the-end", "hang"};
 using Defect = NamedDefect<kGpuDefects>;
