@@ -114,16 +114,16 @@ Rows GemmHidden() {
     return Row("gemm", name, kF32Only, check, problem, magnitude);
   };
   const GemmProblem brief = HiddenGemm(32, 256);
-  const GemmProblem extended = HiddenGemm(8, 8192);
+  const GemmProblem extended = HiddenGemm(8, 6144);
   return {
       row("long-tf32-inputs", "precision", extended,
-          "8,192 fp32 inputs are rounded to tf32: 13 of 23 bits are lost"),
+          "6,144 fp32 inputs are rounded to tf32: 13 of 23 bits are lost"),
       row("tf32-on-positive", "precision", HiddenGemm(8, 4096),
           "4,096 positive fp32 inputs are rounded to tf32")
           .OnData("uniform:0:1"),
       row("two-bf16-inputs", "precision", brief,
           "256 fp32 inputs are split into two bf16 numbers each"),
-      row("long-fp16-output", "precision", extended, "results of 8,192 terms pass through fp16"),
+      row("long-fp16-output", "precision", extended, "results of 6,144 terms pass through fp16"),
       row("gain-1e-4", "structure", HiddenGemm(16, 2048),
           "results of 2,048 terms are 1e-4 too large"),
       row("gain-1e-5", "structure", brief, "results of 256 terms are 1e-5 too large"),
@@ -193,8 +193,11 @@ Rows AttentionRows() {
   AttentionProblem keys = Attention();
   keys.kv_seq = 256;
   rows.push_back(LostBits("attention", keys));
-  rows.push_back(Row("attention", "16-bit-scale-off-1e-3", {DType::kBF16}, "structure", keys,
-                     "the scale is 1e-3 too large, 256 keys"));
+  // In 16 bits the built-in kernel declares larger errors of P.
+  keys.heads = 1;
+  keys.kv_seq = 1024;
+  rows.push_back(Row("attention", "scale-off-1e-4", kF32Only, "structure", keys,
+                     "the scale is 1e-4 too large, 1,024 keys"));
   return rows;
 }
 
@@ -218,13 +221,14 @@ Rows LayerNormRows() {
                      "eps is left out where it is a tenth of the variance")
                      .OnData("normal:0.01"));
   rows.push_back(LostBits("layer_norm", LayerNormProblem{.rows = 4, .cols = 2048}));
-  rows.push_back(Row("layer_norm", "wrong-eps", kF32Only, "structure",
-                     LayerNormProblem{.rows = 4, .cols = 4096},
-                     "eps is 1e-3 instead of 1e-5 beside a variance of 9, 4,096 columns")
-                     .OnData("normal:3:5"));
-  rows.push_back(Row("layer_norm", "sample-variance-8192", kF32Only, "structure",
-                     LayerNormProblem{.rows = 4, .cols = 8192},
-                     "variance over 8,191 instead of 8,192"));
+  // Beside a large mean the bound is wide.
+  const LayerNormProblem far = {.rows = 4, .cols = 2048};
+  rows.push_back(Row("layer_norm", "wrong-eps", kF32Only, "structure", far,
+                     "eps is 1e-3 instead of 1e-5 beside a variance of 9, 2,048 columns")
+                     .OnData("normal:3:40"));
+  rows.push_back(Row("layer_norm", "sample-variance-2048", kF32Only, "structure", far,
+                     "variance over 2,047 instead of 2,048")
+                     .OnData("normal:3:40"));
   return rows;
 }
 
