@@ -26,8 +26,8 @@ ASSAY_DEVICE std::uint64_t CutCode(float v, DType format) {
 
 // The sum of `parts` numbers of a format, each the nearest to what the ones before left of `v`.
 ASSAY_DEVICE double InParts(double v, DType format, int parts) {
-  double sum = 0;
-  for (int i = 0; i < parts; ++i) sum += Quantise(v - sum, format);
+  double sum = Quantise(v, format);
+  for (int i = 1; i < parts; ++i) sum += Quantise(v - sum, format);
   return sum;
 }
 
