@@ -27,7 +27,7 @@ bool IsOfFp32(Defect defect) {
       "fp16-output",    "lost-bits",       "gain-1e-4",       "gain-1e-5",
       "wrong-lanes",    "every-4th",       "every-128th",     "stuck-bit",
       "bit-flips",      "tf32-inputs",     "two-bf16-inputs", "bit-pattern",
-      "exp-scale-1e-6", "sample-variance", "wrong-eps",       "scale-off-1e-4"};
+      "exp-scale-1e-6", "sample-variance", "wrong-eps",       "scale-off-1e-5"};
   return std::find(std::begin(kDefects), std::end(kDefects), defect) != std::end(kDefects);
 }
 
@@ -76,14 +76,14 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
 
 // The different problem that the correct kernel solves instead.
 Problem Misread(Defect defect, Problem problem) {
-  constexpr double kOtherEps = 1e-3;      // in place of the usual 1e-5
-  constexpr double kScaleError = 1.0001;  // the factor of the scale
+  constexpr double kOtherEps = 1e-3;       // in place of the usual 1e-5
+  constexpr double kScaleError = 1.00001;  // the factor of the scale
   if (defect == "dropped-k") --std::get<GemmProblem>(problem).k;
   if (defect == "dropped-bias") std::get<GemmProblem>(problem).bias = false;
   if (defect == "dropped-mask") std::get<AttentionProblem>(problem).causal = false;
   if (defect == "missing-eps") std::get<LayerNormProblem>(problem).eps = 0;
   if (defect == "wrong-eps") std::get<LayerNormProblem>(problem).eps = kOtherEps;
-  if (defect == "scale-off-1e-4") {
+  if (defect == "scale-off-1e-5") {
     auto& attention = std::get<AttentionProblem>(problem);
     attention.scale = attention.Scale(DType::kF64) * kScaleError;
   }

@@ -25,7 +25,7 @@ namespace assay::inline kernels::planted {
 inline constexpr std::string_view kGpuDefects[] = {
     "correct",
     // The kernel solves another problem than the case's.
-    "dropped-k", "dropped-bias", "dropped-mask", "missing-eps", "wrong-eps", "scale-off-1e-4",
+    "dropped-k", "dropped-bias", "dropped-mask", "missing-eps", "wrong-eps", "scale-off-1e-5",
     // Values.
     "wrong-tile", "transposed-tile", "swapped-rows", "stale-buffer", "zero-output",
     "constant-output", "scale-off", "fp16-output", "truncating-output", "bit-flip", "low-bit-flip",
