@@ -93,8 +93,7 @@ grpc::Status Create(const Context& context, Connection& connection, const v1::Jo
     grpc::Status status = SetBaseline(connection, baseline, &spec);
     if (!status.ok()) return NamingCompare(AsMistake(status), connection);
   }
-  grpc::Status status =
-      CreateWithHeldOut(context, connection, spec, HeldOutOf(said, spec), options, job);
+  grpc::Status status = CreateWithHeldOut(context, connection, spec, said.held_out, options, job);
   status = NamingMissing(status, ExtentsNotSaid(said));
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET &&
       (status.error_code() != grpc::StatusCode::NOT_FOUND ||

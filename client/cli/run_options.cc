@@ -178,7 +178,7 @@ void CheckHeldOut(const RunOptions& options, const std::string& op, const v1::Jo
                               " belong together is not known; name several shapes instead"));
   }
   const auto named = static_cast<std::size_t>(spec.cases().cases_size());
-  const auto drawn = named * static_cast<std::size_t>(HeldOutOf(options, spec));
+  const auto drawn = named * static_cast<std::size_t>(options.held_out);
   if (named <= kMostCases && named + drawn > kMostCases) {
     problems.Add(absl::StrCat("held-out: ", drawn, " cases beside ", named,
                               " are too many; at most ", kMostCases,
@@ -266,14 +266,11 @@ void AddKernelOptions(CLI::App& run, RunOptions& options) {
   text("--reference", options.reference, "FILE",
        "for an operator of your own: a kernel in FP64 that computes the right result, in the forms "
        "that --kernel takes");
-  AddWholeNumber(run, "held-out", options.held_out,
-                 absl::StrCat("shapes that the seed draws near each shape that you name: nobody "
-                              "tuned a kernel for them (default ",
-                              options.default_mode == v1::MODE_BENCHMARK
-                                  ? "0)"
-                                  : "1 for a library, C or C++ source of --kernel if nothing is "
-                                    "timed, else 0)"),
-                 {0, static_cast<int>(kMostCases)});
+  AddWholeNumber(
+      run, "held-out", options.held_out,
+      "shapes that the seed draws near each shape that you name: nobody tuned a kernel for "
+      "them (default 0)",
+      {0, static_cast<int>(kMostCases)});
   run.add_flag("--on-change", options.on_change,
                "with --kernel: run again whenever a file of yours has changed, until Ctrl-C");
 }
@@ -397,14 +394,6 @@ absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& option
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "reference: must be a library (.so), C or C++ source, got \"", options.reference, "\""));
-}
-
-int HeldOutOf(const RunOptions& options, const v1::JobSpec& job) {
-  if (options.held_out >= 0) return options.held_out;
-  if (!job.has_cases() || job.cases().cases().empty() || IsTimed(job)) return 0;
-  const auto kernel = KernelOf(options);
-  if (!kernel.ok() || !*kernel || !(*kernel)->provider.empty()) return 0;
-  return HasLaunch((*kernel)->form) || !HasExtents(OpOf(job.cases().cases(0))) ? 0 : 1;
 }
 
 std::vector<std::string> FilesOf(const RunOptions& options) {

@@ -41,7 +41,7 @@ struct RunOptions {
   std::string kernel_launch;  // a file, of device code; empty: the one beside it
   std::string kernel_entry;   // a kernel's name, of CUDA source
   std::string reference;      // as `kernel`
-  int held_out = -1;          // not said: see HeldOutOf
+  int held_out = 0;           // shapes drawn near each that is named, client/lib/held_out.h
   bool on_change = false;
 };
 
@@ -49,11 +49,6 @@ struct RunOptions {
 absl::StatusOr<std::optional<KernelChoice>> KernelOf(const RunOptions& options);
 // The same of --reference.
 absl::StatusOr<std::optional<KernelChoice>> ReferenceOf(const RunOptions& options);
-
-// How many shapes are drawn near each shape of the job, client/lib/held_out.h. If --held-out was
-// not said: 1 for a new kernel of the user's that can answer UNSUPPORTED, which device code cannot,
-// if nothing is timed. So the line that repeats a case repeats that case alone.
-int HeldOutOf(const RunOptions& options, const v1::JobSpec& job);
 
 // The files here that the kernel and its reference are made of. One that was not said is empty.
 std::vector<std::string> FilesOf(const RunOptions& options);
