@@ -177,6 +177,13 @@ void CheckHeldOut(const RunOptions& options, const std::string& op, const v1::Jo
     problems.Add(absl::StrCat("held-out: which extents of ", op,
                               " belong together is not known; name several shapes instead"));
   }
+  if (options.held_out > 0 &&
+      std::any_of(spec.cases().cases().begin(), spec.cases().cases().end(),
+                  [](const auto& one) { return one.accumulations() > 0; })) {
+    problems.Add(
+        "held-out: accumulations belong to the shape that you name; name several shapes "
+        "instead, each with its own");
+  }
   const auto named = static_cast<std::size_t>(spec.cases().cases_size());
   const auto drawn = named * static_cast<std::size_t>(options.held_out);
   if (named <= kMostCases && named + drawn > kMostCases) {

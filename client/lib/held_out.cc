@@ -231,9 +231,9 @@ v1::JobSpec HeldOut::Job() const {
       v1::CaseSpec& spec = *job.mutable_cases()->add_cases();
       spec = job_.cases().cases(number);
       MutableProblem(spec).CopyFrom(ProblemOf(shape.spec));
-      // Of the named shape: elements of its output, and the number of its sums.
+      // Of the named shape: elements of its output, and the share of the roof that it must reach.
       spec.clear_slices();
-      spec.clear_accumulations();
+      spec.clear_min_efficiency();
       spec.set_name(NameOf(spec));
     }
   }
@@ -261,6 +261,8 @@ bool HeldOut::DrawRefused(const grpc::Status& refused) {
   bool others = false;
   WithFields(refused, [&](BadField& field) {
     const Wrong wrong = WrongAt(field.path);
+    // A list that is too long ends with a line for the rest, which is of the whole job.
+    if (wrong.number < 0 && !bad.empty()) return;
     const auto drawn = static_cast<std::size_t>(wrong.number - named);
     if (wrong.number < named || drawn >= shapes.size()) {
       others = true;

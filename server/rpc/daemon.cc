@@ -69,11 +69,13 @@ void Daemon::TellReady() {
   std::vector<Heartbeat::Ask> parts;
   // Each handshake looks, too, but nobody may connect for weeks.
   if (certificates_ != nullptr) parts.emplace_back([this] { certificates_->Current(); });
-  if (manager_.watchdog()) AddWatched(parts);
+  const std::optional<absl::Duration> watchdog = manager_.watchdog();
+  if (watchdog) AddWatched(parts);
   if (parts.empty()) return;
-  heartbeat_ =
-      std::make_unique<Heartbeat>(manager_.watchdog().value_or(kUnwatched), std::move(parts),
-                                  [this] { manager_.Notify("WATCHDOG=1"); });
+  heartbeat_ = std::make_unique<Heartbeat>(watchdog.value_or(kUnwatched), std::move(parts),
+                                           [this, watched = watchdog.has_value()] {
+                                             if (watched) manager_.Notify("WATCHDOG=1");
+                                           });
 }
 
 void Daemon::AddWatched(std::vector<Heartbeat::Ask>& parts) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "server/store/record.h"
+
 namespace assay::server {
 namespace {
 
@@ -18,6 +20,7 @@ absl::StatusOr<bool> AnyResult(Store& store, std::string_view job,
         store.Results(job, from, kResultsPerPage);
     if (!page.ok()) return page.status();
     if (page->empty()) return false;
+    if (page->back().index() < from) return Unreadable("result", job);
     if (std::any_of(page->begin(), page->end(), matches)) return true;
     from = page->back().index() + 1;
   }

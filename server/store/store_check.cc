@@ -22,6 +22,8 @@ constexpr char kJobs[] = "SELECT row, name FROM jobs WHERE row > ?1 ORDER BY row
 constexpr char kBaselines[] =
     "SELECT row, name FROM baselines WHERE row > ?1 ORDER BY row LIMIT ?2";
 
+constexpr char kBaseline[] = "SELECT 1 FROM baselines WHERE row = ?1";
+
 // Whether every index leads to the job of a row, and the length of its labels, which reads them.
 constexpr char kIndices[] = R"sql(
 SELECT (SELECT n.row FROM jobs AS n WHERE n.name = j.name) IS j.row
@@ -53,9 +55,15 @@ class Check {
   }
 
  private:
-  // What was deleted meanwhile is not damaged.
+  // What was deleted meanwhile is not damaged, nor is what could not be read for want of memory or
+  // descriptors, or because the disk failed for once.
   void Take(Damage::Of of, std::string_view name, const absl::Status& status) {
-    if (!status.ok() && !absl::IsNotFound(status)) damaged_({of, std::string(name), status});
+    if (absl::IsDataLoss(status)) {
+      damaged_({of, std::string(name), status});
+    } else if (!status.ok() && !absl::IsNotFound(status)) {
+      Log(LogLevel::kWarn, "store.not_checked",
+          {{"part", std::string(name)}, {"reason", std::string(status.message())}});
+    }
   }
 
   // Checks each row of a table. `list` is its statement, `part` what a message calls the table.
@@ -66,6 +74,7 @@ class Check {
       const absl::StatusOr<std::vector<Row>> page = PageBehind(list, after);
       if (!page.ok()) return Take(Damage::Of::kFile, part, page.status());
       if (page->empty()) return;
+      if (page->front().row <= after) return Take(of, part, Unreadable("order of rows", part));
       for (const Row& row : *page) {
         if (stop_.stop_requested()) return;
         Take(of, row.name, (this->*check)(row));
@@ -108,12 +117,14 @@ class Check {
           reader_.Results(row.name, from, kPage);
       if (!page.ok()) return page.status();
       if (page->empty()) break;
+      if (page->back().index() < from) return Unreadable("result", row.name);
       from = page->back().index() + 1;
     }
     for (std::int64_t after = 0; !stop_.stop_requested();) {
       const absl::StatusOr<std::vector<v1::JobEvent>> page = reader_.Events(row.name, after, kPage);
       if (!page.ok()) return page.status();
       if (page->empty()) break;
+      if (page->back().sequence() <= after) return Unreadable("event", row.name);
       after = page->back().sequence();
     }
     return absl::OkStatus();
@@ -129,7 +140,13 @@ class Check {
   }
 
   absl::Status Baseline(const Row& row) {
-    return ReadBaseline(reader_.database(), row.name).status();
+    const absl::Status read = ReadBaseline(reader_.database(), row.name).status();
+    if (!absl::IsNotFound(read)) return read;
+    absl::StatusOr<Statement> still = reader_.database().Prepare(kBaseline);
+    if (!still.ok()) return still.status();
+    const absl::StatusOr<bool> there = still->Bind(1, row.row).Step();
+    if (!there.ok()) return there.status();
+    return *there ? Unreadable("index", row.name) : read;
   }
 
   StoreReader& reader_;

@@ -55,7 +55,7 @@ class OtherJob(threading.Thread):
                 file.write(text)
 
     def run(self):
-        while not self.end.is_set():
+        while not self.end.is_set() or not self.results:
             self.results.append(self.daemon_.run(
                 "run", "gemm", "--kernel", self.kernel, "--kernel-launch", self.launch, "--device", "simt:0",
                 "--dtype", "fp32", "--m", "17,20,33", "--n", "18,36", "--k", "19,50", "--format", "json"))
@@ -110,6 +110,7 @@ class HostileKernelsTest(unittest.TestCase):
                 other.join()
             self.assertIsNone(daemon.process.poll(), "the daemon lives")
             self.assertEqual(cases, 2 * len(names()))
+            self.assertTrue(other.results, "the other job's thread has failed")
             for result in other.results:
                 self.assertEqual(result.code, 0, result)
                 self.assertEqual([test["verdict"] for test in result.json()["tests"]], ["PASSED"] * 12, result)

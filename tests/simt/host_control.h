@@ -34,8 +34,8 @@ void InjectFault(gpu::ErrorCode code);
 // records.
 void RefuseRecordings(gpu::ErrorCode code);
 
-// Makes LoadModule return this code until ResetHost, like a driver that does not take an image. kOk:
-// it takes them.
+// Makes LoadModule return this code until ResetHost, like a driver that does not take an image.
+// kOk: it takes them.
 void RefuseModules(gpu::ErrorCode code);
 
 // A function that LoadModule finds. Each thread of a launch calls `thread` with the launch's

@@ -410,6 +410,9 @@ TEST(Errors, HeldOutNeedsShapesOfAnOperator) {
               StartsWith("assay: held-out: must be a whole number from 0 to 10000, got \"-1\""));
   EXPECT_THAT(said({"run", "copy", "--count", "64,65", "--held-out", "9000"}),
               HasSubstr("held-out: 18000 cases beside 2 are too many; at most 10000"));
+  EXPECT_THAT(said({"run", "gemm", "--m", "64", "--n", "64", "--k", "64", "--held-out", "1",
+                    "--criterion", "derived", "--accumulations", "64"}),
+              HasSubstr("held-out: accumulations belong to the shape that you name"));
   EXPECT_TRUE(service.created().empty());
 }
 

@@ -86,13 +86,13 @@ TEST(HeldOut, CasesOfOneShapeGetTheSameShapes) {
 TEST(HeldOut, WhatBelongsToTheNamedShapeStaysThere) {
   v1::CaseSpec spec = Gemm(64, 64, 64);
   spec.add_slices("actual[63,63]");
-  spec.set_accumulations(64);
+  spec.set_min_efficiency(0.5);
   spec.set_atol(1e-3);
   spec.set_pattern("normal:2");
   spec.mutable_gemm()->set_alpha(0.5);
   const v1::CaseSpec drawn = Last(HeldOut(JobOf({spec}), 1).Job());
   EXPECT_EQ(drawn.slices_size(), 0);
-  EXPECT_EQ(drawn.accumulations(), 0);
+  EXPECT_EQ(drawn.min_efficiency(), 0);
   EXPECT_EQ(drawn.atol(), 1e-3);
   EXPECT_EQ(drawn.gemm().alpha(), 0.5);
   EXPECT_TRUE(drawn.name().ends_with(" alpha=0.5 fp32 normal:2 builtin")) << drawn.name();
@@ -161,6 +161,18 @@ TEST(HeldOut, ARefusedShapeIsDrawnAgainUntilItIsGivenUp) {
   EXPECT_EQ(draws, 8);
   ASSERT_EQ(held_out.Job().cases().cases_size(), 3);
   EXPECT_THAT(held_out.Lacking(), ElementsAre("gemm m=96 n=96 k=96"));
+}
+
+// The daemon ends a long list of mistakes with a line of the whole job.
+TEST(HeldOut, TheRestOfALongListSpeaksAgainstNoOtherShape) {
+  HeldOut held_out(JobOf({Gemm(64, 64, 64), Gemm(96, 96, 96)}), 1);
+  const std::vector<std::string> before = NamesOf(held_out.Job());
+  EXPECT_TRUE(held_out.DrawAgain(
+      BadRequest({{"spec.cases[3].gemm.k", "must be even"}, {"spec", "and 40 more"}})));
+  const std::vector<std::string> now = NamesOf(held_out.Job());
+  ASSERT_EQ(now.size(), 4U);
+  EXPECT_EQ(now[2], before[2]);
+  EXPECT_NE(now[3], before[3]);
 }
 
 TEST(HeldOut, WhatNoOtherShapeMendsIsGivenUpAtOnce) {
