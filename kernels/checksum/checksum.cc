@@ -79,7 +79,7 @@ class Measurement {
     x_ = RandomSigns(seed_, kRightStream, probes_, p_.n);
     w_ = RandomSigns(seed_, kLeftStream, probes_, p_.m);
     Vector scaled = x_;
-    for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] *= scale_[i % scale_.size()];
+    for (std::size_t i = 0; double& v : scaled) v *= scale_[i++ % scale_.size()];
     const ProbedMatrices a(device_, inputs_[0], p_.trans_a, probes_);
     const ProbedMatrices b(device_, inputs_[1], p_.trans_b, probes_);
     absl::StatusOr<ProbedProduct> product = ProbeProduct(a, b, scaled, w_);
@@ -198,9 +198,8 @@ class Measurement {
     bias = std::sqrt(bias);
     for (std::int64_t b = 0; b < p_.batch; ++b) {
       for (int p = 0; p < probes_; ++p) {
-        double shift = 0;
-        for (std::int64_t j = 0; p_.bias && j < p_.n; ++j)
-          shift += bias_[Size(j)] * x_[Size(p * p_.n + j)];
+        const double shift =
+            std::inner_product(bias_.begin(), bias_.end(), x_.data() + p * p_.n, 0.0);
         for (std::int64_t i = 0; i < p_.m; ++i) {
           const std::size_t at = Size((b * probes_ + p) * p_.m + i);
           const double c0 =
@@ -317,13 +316,11 @@ std::string ChecksumRefusal(const Case& c, const Plan& plan) {
     if (o.pattern.kind == PatternKind::kDenormal) {
       return Cat("checksums cannot tell a subnormal of ", o.name, " that was flushed from a fault");
     }
-  }
-  // Two e2m1 elements share a byte, and rows are addressed by bytes.
-  for (std::size_t i = 0; i < 2; ++i) {
-    const Extents& e = plan.inputs[i].extents;
-    if (plan.inputs[i].dtype == DType::kE2M1 && (e.ld % 2 != 0 || e.batch_stride % 2 != 0)) {
-      return Cat("checksums need even leading dimensions and strides of e2m1 operands; ",
-                 plan.inputs[i].name, " has ", e.ld, " and ", e.batch_stride);
+    // Two e2m1 elements share a byte, and rows are addressed by bytes.
+    const Extents& e = o.extents;
+    if (o.dtype == DType::kE2M1 && (e.ld % 2 != 0 || e.batch_stride % 2 != 0)) {
+      return Cat("checksums need even leading dimensions and strides of e2m1 operands; ", o.name,
+                 " has ", e.ld, " and ", e.batch_stride);
     }
   }
   return "";

@@ -74,9 +74,11 @@ absl::StatusOr<CompareResult> LineRecompute::Compare(std::vector<LineId> lines, 
   // Two e2m1 elements share a byte: lines that cut through bytes come in pairs.
   const bool pairs = plan_.inputs[0].dtype == DType::kE2M1 && (columns ? !p_.trans_b : p_.trans_a);
   if (lines.size() > (pairs ? most / 2 : most)) lines.resize(pairs ? most / 2 : most);
-  for (std::size_t i = 0, n = lines.size(); pairs && i < n; ++i) {
-    const LineId other{lines[i].batch, lines[i].index ^ 1};
-    if (other.index < of_matrix) lines.push_back(other);
+  if (pairs) {
+    for (const LineId& line : std::vector<LineId>(lines)) {
+      const LineId other{line.batch, line.index ^ 1};
+      if (other.index < of_matrix) lines.push_back(other);
+    }
   }
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
@@ -119,7 +121,6 @@ absl::Status LineRecompute::AddGroup(Group group, std::span<const TensorView> in
   Case c = case_;
   auto& p = std::get<GemmProblem>(c.problem);
   p.batch = 1;
-  p.lda = p.ldb = p.ldc = p.stride_a = p.stride_b = p.stride_c = 0;
   (by_columns_ ? p.n : p.m) = lines;
   std::vector<TensorView> views(inputs.begin(), inputs.end());
   views[0] = Matrix(inputs[0], group.batch);
@@ -201,7 +202,7 @@ std::int64_t LineRecompute::OutputIndex(std::int64_t i) const {
 absl::StatusOr<std::string> LineRecompute::RecheckOnHost(const HostInputs& inputs,
                                                          const CompareResult& compare,
                                                          bool flushes) {
-  // By the output's index, and where the device has it.
+  // The output's index, and where the device has it; both ascend.
   std::vector<std::pair<std::int64_t, std::int64_t>> at;
   std::vector<std::int64_t> wrong = {compare.worst.index};
   for (const ElementSample& s : compare.samples) wrong.push_back(s.index);
@@ -210,11 +211,10 @@ absl::StatusOr<std::string> LineRecompute::RecheckOnHost(const HostInputs& input
     const bool found = std::find(wrong.begin(), wrong.end(), index) != wrong.end();
     if (i < kHostElements || found) at.emplace_back(index, i);
   }
-  std::sort(at.begin(), at.end());
   std::vector<std::int64_t> indices;
   indices.reserve(at.size());
   for (const auto& [index, i] : at) indices.push_back(index);
-  std::vector<double> value(at.size()), allowance(at.size(), 0.0);
+  std::vector<double> value(at.size()), allowance(at.size());
   op_.ReferenceAt(case_, plan_, inputs, indices, value.data(), allowance.data());
 
   const OutputRounding rounding = OutputRoundingOf(plan_.output.dtype, flushes);

@@ -83,7 +83,7 @@ ChecksumSide ChecksumResiduals::Judge() const {
   std::stable_sort(side.lines.begin(), side.lines.end(),
                    [](const ChecksumLine& a, const ChecksumLine& b) {
                      if (Rank(a) != Rank(b)) return Rank(a) > Rank(b);
-                     return Rank(a) != 2.0 && a.deviation > b.deviation;
+                     return a.deviation > b.deviation;  // false of NaN
                    });
   return side;
 }

@@ -27,7 +27,6 @@ absl::StatusOr<TensorView> MakeRoundedReference(Device& device, const TensorView
     const std::int64_t n = std::min(kRun, x.count() - begin);
     absl::Status status = device.ToHost(exact, begin, n, values.data());
     if (!status.ok()) return status;
-    std::fill(words.begin(), words.end(), std::byte{0});
     for (std::int64_t i = 0; i < n; ++i) {
       StoreBits(right.dtype, words.data(), i,
                 RoundToFormat(values[static_cast<std::size_t>(i)], right.dtype));
@@ -47,7 +46,7 @@ bool CannotHaveOne(const absl::Status& status) {
 absl::StatusOr<bool> RightOutputIsBiased(Device& device, const CompareRequest& request,
                                          const CompareResult& found) {
   if (!LooksBiased(found)) return false;
-  const std::size_t before = device.arena().blocks().size();
+  const ArenaMark mark(device.arena());
   const absl::StatusOr<TensorView> right =
       MakeRoundedReference(device, request.output, request.reference);
   if (CannotHaveOne(right.status())) return false;
@@ -57,7 +56,6 @@ absl::StatusOr<bool> RightOutputIsBiased(Device& device, const CompareRequest& r
   same.digests = false;
   same.poisoned = false;
   const absl::StatusOr<CompareResult> compared = device.Compare(same);
-  device.arena().ResetTo(before);
   if (!compared.ok()) return compared.status();
   return LooksBiased(*compared) && (compared->bias_sum > 0) == (found.bias_sum > 0);
 }

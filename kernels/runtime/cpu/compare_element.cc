@@ -1,6 +1,7 @@
 #include "kernels/runtime/cpu/compare_element.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -94,12 +95,11 @@ absl::Status CheckCompareRequest(const CompareRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(
         "compare: proven_factor is ", request.proven_factor, "; it must be at least 1"));
   }
-  const double tolerances[] = {request.atol, request.rtol, request.max_ulp};
-  const char* const names[] = {"atol", "rtol", "max_ulp"};
-  for (int i = 0; i < 3; ++i) {
-    if (!(tolerances[i] >= 0.0)) {
+  for (const auto& [name, tolerance] :
+       {std::pair{"atol", request.atol}, {"rtol", request.rtol}, {"max_ulp", request.max_ulp}}) {
+    if (!(tolerance >= 0.0)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("compare: ", names[i], " is ", tolerances[i], "; it must be at least 0"));
+          absl::StrCat("compare: ", name, " is ", tolerance, "; it must be at least 0"));
     }
   }
   return absl::OkStatus();
