@@ -1,0 +1,193 @@
+// What operands that were sent say of errors in their result: worked out on a small product of
+// which some elements are subnormal.
+#include "kernels/judge/received.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "tests/unit/checksum/checksum_gemm.h"
+#include "tests/unit/judge/forwarding_device.h"
+
+namespace assay {
+namespace {
+
+using testing::TestGemm;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+class FailingDevice : public testing::ForwardingDevice {
+ public:
+  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
+    if (t.data == lost) return absl::InternalError("lost");
+    if (n == 1) read.push_back(b);
+    return cpu_->ToHost(t, b, n, d);
+  }
+  const void* lost = nullptr;
+  std::vector<std::int64_t> read;  // elements that were read alone
+};
+
+// [30, 30, 1]: rows 3 and 4 are of subnormal elements, and their results normal numbers.
+struct Sent {
+  explicit Sent(DType dtype = DType::kF32, std::int64_t side = 30)
+      : g({.m = side, .n = side, .k = 1}, dtype) {
+    g.Fill(1);
+    if (dtype == DType::kF32) {
+      for (std::int64_t j = 0; j < side; ++j) g.Set(g.inputs[1], 0, 0, j, 1024);
+      g.Set(g.inputs[0], 0, 3, 0, 0x1p-130);
+      g.Set(g.inputs[0], 0, 4, 0, 0x1p-130);
+    }
+    g.Compute();
+    for (std::int64_t j = 0; j < side; ++j) g.Set(g.output, 0, 3, j, 0);
+    compare.worst.index = 3 * side + 7;
+    compare.samples.push_back(ElementSample{.index = 3 * side});
+  }
+  absl::StatusOr<ReceivedOperands> Weigh() {
+    return WeighOperands(g.c, GemmOp(), g.plan, device, g.inputs, g.output, g, compare);
+  }
+  bool Explains() { return Weigh().value().flushing_explains; }
+  TestGemm g;
+  FailingDevice device;
+  CompareResult compare;
+};
+
+TEST(ReceivedOperands, FlushingExplainsWhatIsZero) {
+  Sent sent;
+  EXPECT_TRUE(sent.Explains()) << "row 3 is flushed, and row 4 as it should be";
+  sent.compare.worst.index = -1;
+  EXPECT_TRUE(sent.Explains());
+  sent.compare.samples.clear();
+  EXPECT_FALSE(sent.Explains()) << "nothing is known to be wrong";
+  sent.compare.worst.index = 0;
+  EXPECT_TRUE(sent.Explains()) << "of an element that is right";
+  sent.g.plan.exact = true;
+  EXPECT_FALSE(sent.Explains());
+}
+
+TEST(ReceivedOperands, FlushingExplainsNothingElse) {
+  {
+    Sent sent;
+    sent.compare.samples.push_back(ElementSample{.index = 4 * 30 + 2});
+    EXPECT_FALSE(sent.Explains()) << "known to be wrong, and not flushed";
+  }
+  {
+    Sent sent;
+    sent.compare.worst.index = 4 * 30 + 2;
+    EXPECT_FALSE(sent.Explains());
+  }
+  {
+    Sent sent;
+    for (std::int64_t j = 0; j < 30; ++j) sent.g.Set(sent.g.output, 0, 20, j, 3);
+    EXPECT_FALSE(sent.Explains()) << "a row that is wrong, of which nobody said so";
+  }
+  {
+    Sent sent;
+    for (std::int64_t j = 0; j < 30; ++j) {
+      sent.g.Set(sent.g.output, 0, 4, j, 2 * sent.g.Right(0, 4, j));
+    }
+    EXPECT_FALSE(sent.Explains()) << "neither flushed nor right";
+  }
+  {
+    Sent sent;
+    for (std::int64_t j = 0; j < 30; ++j) {
+      const double right = sent.g.Right(0, 20, j);
+      sent.g.Set(sent.g.output, 0, 20, j, right * (1 + 0x1p-21));  // nine roundings, and some
+      sent.g.Set(sent.g.output, 0, 21, j, sent.g.Right(0, 21, j) * (1 + 0x1p-22));
+    }
+    EXPECT_TRUE(sent.Explains()) << "within the bound";
+  }
+}
+
+// The output's subnormal numbers are flushed, too; what is wrong is not measured by them.
+TEST(ReceivedOperands, FlushingIsThatOfTheOutput) {
+  Sent sent;
+  sent.g.Set(sent.g.inputs[0], 0, 5, 0, 0x1p-120);
+  sent.g.Set(sent.g.inputs[1], 0, 0, 7, 0x1p-10);
+  for (std::int64_t i = 0; i < 30; ++i) {
+    if (i != 3) sent.g.Set(sent.g.output, 0, i, 7, sent.g.Right(0, i, 7));
+  }
+  for (std::int64_t j = 0; j < 30; ++j) sent.g.Set(sent.g.output, 0, 5, j, sent.g.Right(0, 5, j));
+  sent.g.Set(sent.g.output, 0, 5, 7, 0);
+  sent.compare.worst.index = 5 * 30 + 7;
+  EXPECT_TRUE(sent.Explains());
+  sent.g.Set(sent.g.output, 0, 4, 2, 0x1p-120 * (1 + 0x1p-7));
+  EXPECT_FALSE(sent.Explains());
+}
+
+// Elements all over the output, and those that are known to be wrong: each once.
+TEST(ReceivedOperands, LookAtElementsEverywhere) {
+  for (const bool seeded : {false, true}) {
+    Sent sent(DType::kF32, 90);
+    if (!seeded) sent.g.c.seed.reset();
+    std::vector<std::int64_t> expected =
+        GemmOp().Samples(sent.g.c, sent.g.plan, seeded ? 5 : 1, 1024);
+    ASSERT_LT(expected.size(), 8100u);
+    std::int64_t other = 3 * 90;
+    while (std::binary_search(expected.begin(), expected.end(), other)) ++other;
+    sent.compare.samples[0].index = other;
+    sent.compare.worst.index = expected[5];
+    expected.insert(std::lower_bound(expected.begin(), expected.end(), other), other);
+    EXPECT_TRUE(sent.Explains());
+    EXPECT_EQ(sent.device.read, expected);
+    sent.g.Set(sent.g.output, 0, expected[0] / 90, expected[0] % 90, 1e6);
+    EXPECT_FALSE(sent.Explains());
+  }
+}
+
+TEST(ReceivedOperands, OnlySubnormalElementsAreFlushed) {
+  Sent sent;
+  sent.g.Set(sent.g.inputs[0], 0, 3, 0, 0x1p-126);
+  EXPECT_FALSE(sent.Explains()) << "the smallest normal number";
+  sent.g.Set(sent.g.inputs[0], 0, 3, 0, -0x1.fp-127);
+  EXPECT_TRUE(sent.Explains());
+  // Without a subnormal element nobody asks.
+  sent.g.Set(sent.g.inputs[0], 0, 3, 0, 0);
+  sent.g.Set(sent.g.inputs[0], 0, 4, 0, 1);
+  sent.g.Set(sent.g.output, 0, 4, 0, 5);
+  sent.device.lost = sent.g.output.data;
+  EXPECT_FALSE(sent.Explains());
+}
+
+TEST(ReceivedOperands, HaveTheMagnitudesOfTheirElements) {
+  Sent sent;
+  sent.g.Set(sent.g.inputs[0], 0, 9, 0, -0x1p100);
+  sent.g.Set(sent.g.inputs[0], 0, 10, 0, kInf);
+  sent.g.Set(sent.g.inputs[1], 0, 0, 9, 0);
+  Case c = sent.g.c;
+  c.magnitudes = {0x1p100, 1024};
+  const Plan plan = GemmOp().MakePlan(c).value();
+  const ReceivedOperands received = sent.Weigh().value();
+  EXPECT_GT(received.largest_intermediate, 0);
+  EXPECT_EQ(received.largest_intermediate, plan.largest_intermediate);
+  EXPECT_EQ(received.overflow_allowance, plan.overflow_allowance);
+}
+
+TEST(ReceivedOperands, HandOnWhatTheDeviceSays) {
+  Sent sent;
+  for (const void* lost : {sent.g.inputs[0].data, sent.g.inputs[1].data, sent.g.output.data}) {
+    sent.device.lost = lost;
+    EXPECT_EQ(sent.Weigh().status(), absl::InternalError("lost"));
+  }
+}
+
+TEST(DoubtForNarrowSums, IsSaidOfTheFirstFinding) {
+  Judgement j;
+  j.verdict = Verdict::kFailed;
+  j.findings = {{Reason::kBound, "3 elements"}, {Reason::kBias, "biased"}};
+  DoubtForNarrowSums(DType::kE4M3FN, j);
+  EXPECT_EQ(j.verdict, Verdict::kInconclusive);
+  ASSERT_EQ(j.findings.size(), 2u);
+  EXPECT_EQ(j.findings[0].reason, Reason::kSuspect);
+  EXPECT_EQ(j.findings[0].blame, Blame::kNobody);
+  EXPECT_EQ(j.findings[0].message,
+            "3 elements; sums of 14 bits explain it, which some matrix units have for e4m3fn: "
+            "whether this kernel's may be so is not known");
+  EXPECT_EQ(j.findings[1].reason, Reason::kBias);
+}
+
+}  // namespace
+}  // namespace assay
