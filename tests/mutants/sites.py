@@ -370,7 +370,8 @@ class Source:
                 continue
             floating = re.search(r"[.eEpP]", text) if not text.lower().startswith("0x") else re.search(r"[.pP]", text)
             if floating:
-                zero = float.fromhex(text) == 0 if "x" in text else float(text.rstrip("fFlL").replace("'", "")) == 0
+                value = text.rstrip("fFlL").replace("'", "")
+                zero = (float.fromhex(value) if "x" in value else float(value)) == 0
                 up = "1.0" if zero else f"(2 * {text})"
                 down = None if zero else f"({text} / 2)"
             else:
