@@ -24,6 +24,7 @@ TAIL, CHANCE, ERRORS = 1.74, 21, 8
 LARGEST_R, LARGEST_GROUP, LARGEST_Z = 2, 4, 30
 TILE, LEAST_GROUP = 16, 8
 STEEP = 1000  # D² of a query over its ulp²/12
+STEEP_COLUMNS = 64  # so many decide together
 LEAST_EXPONENT = {"fp32": -126, "fp16": -14, "bf16": -126}
 # Where P is rounded: before the division by l, before it and in l as well, after it, nowhere.
 KERNELS = ["before", "both", "after", "exact"]
@@ -97,15 +98,17 @@ def head(rng, c):
     shift = w * away
     d = shift @ v - r * shift.sum(1, keepdims=True)
     d = np.where(n * p2 - 1 < (64 * u_p)**2, 0, d)
-    steep = (d * d).sum(1, keepdims=True) >= STEEP * (ulp(r, output)**2 / 12).sum(1, keepdims=True)
+    begins = range(0, dim, STEEP_COLUMNS)
+    along, steps = (np.add.reduceat(x, begins, 1) for x in (d * d, ulp(r, output)**2 / 12))
+    steep = np.repeat(along >= STEEP * steps, STEEP_COLUMNS, 1)[:, :dim]
     d = np.where(steep, d, 0)
     return Head(e, rounded(r, output) - r, r, d, variances[0], variances[1])
 
 
-def statistics(heads):
+def statistics(heads, variance="exact"):
     """z, t and the number of queries, if all had the same weight; less what rounding allows."""
-    errors = np.concatenate([(h.e * h.d / h.exact).sum(1) for h in heads])
-    weights = np.concatenate([(h.d * h.d / h.exact).sum(1) for h in heads])
+    errors = np.concatenate([(h.e * h.d / getattr(h, variance)).sum(1) for h in heads])
+    weights = np.concatenate([(h.d * h.d / getattr(h, variance)).sum(1) for h in heads])
     total = weights.sum()
     if not total > 0:
         return 0, 0, 0
@@ -149,7 +152,7 @@ def all_shares(heads, c):
     """Each statistic over its limit. Without those that fail the reference, rounded, as well: such
     a finding accuses no kernel (kernels/judge/precision_evidence.cc)."""
     def both(of):
-        z, t, rows = statistics(of)
+        z, t, rows = statistics(of, "margins")
         return {"z / 12": z / 12, "both": min(z / 6, t / limit(rows)), **shares(of, c)}
 
     over = both(heads)

@@ -1,7 +1,8 @@
-"""Hostile kernels of users' come into a live daemon, one after the other, while another job runs. Each has its
-verdict, the next case after each passes, the other job's results are all right, and daemon and store are well.
+"""Hostile kernels of users' come into a live daemon, one after the other, while another job runs. Those that are named
+below have the verdict that stands there, the next case after each passes, the other job's results are all right, and
+daemon and store are well.
 
-The long part runs every kernel of tests/adversarial."""
+The long part runs every kernel of tests/adversarial. Each one's verdict stands in its adversarial_test.cc."""
 
 import glob
 import os

@@ -119,8 +119,9 @@ class Adversarial(unittest.TestCase):
         self.assertEqual(by["own-clock"], "clock")
         self.assertEqual((by["symbol-clash"], by["restarts"]), ("memory", "processes"))
         summary = self.document["summary"]
-        # A machine without a library of matrix products has nothing to show: its output is unwritten.
-        self.assertIn(by["calls-library"], ("shown", "unwritten"))
+        # A machine without a library of matrix products has nothing to show: its output is unwritten. Where the
+        # library does not fit into the kernel's process, it ends.
+        self.assertIn(by["calls-library"], ("shown", "unwritten", "crash", "memory"))
         shown = 1 if by["calls-library"] == "shown" else 0
         self.assertEqual(summary["shown"], shown)
         self.assertEqual(summary["found"] + summary["impossible"] + shown, len(rows))

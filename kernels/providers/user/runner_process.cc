@@ -131,7 +131,7 @@ bool IsPlain(std::string_view name) {
   static constexpr std::array kPlain = {
       "libc.so",       "libm.so",    "libstdc++.so", "libgcc_s.so",   "ld-linux",
       "libpthread.so", "libdl.so",   "librt.so",     "libseccomp.so", "libc-",
-      "libmvec.so",    "libasan.so", "libubsan.so"};
+      "libmvec.so",    "libasan.so", "libubsan.so",  "libtsan.so"};
   return std::any_of(kPlain.begin(), kPlain.end(),
                      [&](std::string_view plain) { return name.starts_with(plain); });
 }
