@@ -121,6 +121,7 @@ absl::Status LineRecompute::AddGroup(Group group, std::span<const TensorView> in
   Case c = case_;
   auto& p = std::get<GemmProblem>(c.problem);
   p.batch = 1;
+  // Leading dimensions and strides stay those of the whole product: the views have the lines' own.
   (by_columns_ ? p.n : p.m) = lines;
   std::vector<TensorView> views(inputs.begin(), inputs.end());
   views[0] = Matrix(inputs[0], group.batch);
