@@ -22,7 +22,8 @@ TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "proto", "serve
 FOLDERS = ("proto", "server", "client", "kernels", "deploy", "tests")
 # Programs beside assay and assayd whose options the documents name.
 SCRIPTS = ("tests/run", "tests/run_parts.py", "tests/fuzz/run", "tests/false_alarms", "tests/golden_digests", "tests/scorecard/run",
-           "tests/gpu/check", "tests/bench/*", "tests/integration/fleet/*.py", "tests/integration/metrics_table.py",
+           "tests/gpu/check", "tests/bench/*", "tests/experiments/*", "tests/integration/fleet/*.py",
+           "tests/integration/metrics_table.py",
            "deploy/slurm/*", "server/worker/worker_main.cc", "client/python/assay/pytest_plugin.py")
 
 
