@@ -81,6 +81,7 @@ std::string ShapeText(const v1::CaseSpec& spec) {
   for (const FieldDescriptor* field : fields) {
     std::vector<std::string> values;
     const int count = field->is_repeated() ? problem.GetReflection()->FieldSize(problem, field) : 1;
+    values.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
       values.push_back(ValueText(problem, *field, field->is_repeated() ? i : -1));
     }

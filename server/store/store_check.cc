@@ -140,7 +140,7 @@ class Check {
   }
 
   absl::Status Baseline(const Row& row) {
-    const absl::Status read = ReadBaseline(reader_.database(), row.name).status();
+    absl::Status read = ReadBaseline(reader_.database(), row.name).status();
     if (!absl::IsNotFound(read)) return read;
     absl::StatusOr<Statement> still = reader_.database().Prepare(kBaseline);
     if (!still.ok()) return still.status();
