@@ -55,6 +55,31 @@ TEST(Residuals, FindTheRowTheColumnTheTileAndTheElement) {
   ExpectDamageIsFound([](const ResidualRequest& request) { return *ResidualsCpu(request); });
 }
 
+// Also beside a row whose columns have larger sums.
+TEST(Residuals, TheFirstOfEqualElementsIsTheLargest) {
+  ResidualData data(DType::kF32, Extents::Dense(1, 2, 1000), 9);
+  auto* output = reinterpret_cast<float*>(data.storage.data());
+  for (const std::size_t at : {1300U, 1700U}) {
+    output[at] = 9;
+    data.reference[at] = 1;
+    data.deviation[at] = 0.25F;
+  }
+  const ResidualSums sums = *ResidualsCpu(data.request);
+  EXPECT_EQ(sums.largest_index, 1300);
+  EXPECT_NEAR(sums.largest, 32, 1e-6);
+  ExpectSameSums(sums, PlainResiduals(data.request));
+}
+
+TEST(Residuals, OfEqualOutputsTheFirstElementIsTheLargest) {
+  ResidualData data(DType::kF32, Extents::Dense(1, 3, 40), 9);
+  const auto* output = reinterpret_cast<const float*>(data.storage.data());
+  std::copy_n(output, data.reference.size(), data.reference.begin());
+  data.deviation[0] = 0;
+  const ResidualSums sums = *ResidualsCpu(data.request);
+  EXPECT_EQ(sums.largest, 0);
+  EXPECT_EQ(sums.largest_index, 1);
+}
+
 TEST(Residuals, WithoutAReferenceThereAreNone) {
   ResidualData data(DType::kF32, Extents::Dense(1, 2, 8), 1);
   data.request.deviation = nullptr;
