@@ -100,7 +100,8 @@ class Data {
           static_cast<std::size_t>(StorageBytes(operand.dtype, operand.extents.span())) / 8 + 8);
       for (std::int64_t i = 0; i < operand.extents.span(); ++i) {
         StoreBits(operand.dtype, storage_.back().data(), i,
-                  RoundToFormat(some[static_cast<std::size_t>(i * 31 % 4096)], operand.dtype));
+                  RoundToFormat(some[static_cast<std::size_t>((i * 31 + i / 4096) % 4096)],
+                                operand.dtype));
       }
       views_.push_back({storage_.back().data(), operand.dtype, operand.extents});
     }
