@@ -49,8 +49,8 @@ void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRI
   V max = hn::Neg(infinity), largest = zero;
   EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
     const V v = inside(hn::LoadU(d, x + i), max), value = inside(hn::LoadU(d, r + i), zero);
-    max = hn::IfThenElse(hn::Gt(v, max), v, max);  // not a NaN
-    largest = hn::IfThenElse(hn::Gt(value, largest), value, largest);
+    max = hn::Max(v, max);  // beside a NaN the second operand
+    largest = hn::Max(value, largest);
   });
   max = hn::MaxOfLanes(d, max);
   largest = hn::MaxOfLanes(d, largest);  // 1/l
