@@ -309,6 +309,7 @@ constexpr Entry kBehindProof[] = {
     {"tail", &Tail},
     {"block", &OneBlock},
     {"whole-heads", &WholeHeads},
+    {"zero-lines", &ZeroLines},
 };
 constexpr Entry kBehindSuspects[] = {
     {"narrow-sums", &NarrowSums},

@@ -36,7 +36,7 @@ Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement,
     PlaceOfOperator;
 // What the values are (diagnose_values.cc).
 Rule ZeroOutput, ConstantOutput, TailUnderflows, WrongScale, ColumnScale, MissingBias, RowFactor,
-    NarrowSums, NarrowBf16, Truncation;
+    ZeroLines, NarrowSums, NarrowBf16, Truncation;
 
 }  // namespace assay::kernels::internal
 

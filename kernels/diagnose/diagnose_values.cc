@@ -76,6 +76,11 @@ bool BeyondAUnit(const Anatomy& a, DType format) {
   });
 }
 
+// A line that is all 0 was left out, or is stored from elsewhere: no scale is wrong.
+bool IsZero(const std::optional<LineFit>& factors) {
+  return factors.has_value() && factors->least == 0 && factors->most == 0;
+}
+
 const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
   for (const ProbeOutcome& p : s.outcome.probes) {
     if (p.name == name) return &p;
@@ -153,6 +158,7 @@ std::optional<Reading> WrongScale(const Symptoms& s) {
 
 std::optional<Reading> ColumnScale(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->column_factors.has_value()) return std::nullopt;
+  if (IsZero(s.anatomy->column_factors)) return std::nullopt;
   const std::string what = Cat("each column is its own factor too large or too small (",
                                RangeText(*s.anatomy->column_factors), ")");
   if (!HasInput(s, "channel_scale") && !HasInput(s, "weight")) {
@@ -178,10 +184,21 @@ std::optional<Reading> MissingBias(const Symptoms& s) {
 
 std::optional<Reading> RowFactor(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->row_factors.has_value()) return std::nullopt;
+  if (IsZero(s.anatomy->row_factors)) return std::nullopt;
   const std::string range = RangeText(*s.anatomy->row_factors);
   Reading reading = OperatorsOwn(s).RowFactor(s.c);
   reading.reads_as = Cat("each row is its own factor off (", range, ")", reading.reads_as);
   return reading;
+}
+
+std::optional<Reading> ZeroLines(const Symptoms& s) {
+  if (s.anatomy == nullptr) return std::nullopt;
+  const bool columns = IsZero(s.anatomy->column_factors);
+  if (!columns && !IsZero(s.anatomy->row_factors)) return std::nullopt;
+  const std::string_view line = columns ? "column" : "row";
+  return Reading{
+      Cat("each wrong ", line, " is all 0: its result is never added up, or never stored"),
+      Cat("look at which ", line, "s are computed, and at what each thread stores")};
 }
 
 std::optional<Reading> NarrowSums(const Symptoms& s) {

@@ -201,6 +201,32 @@ TEST(Diagnose, SeesFactorsAndOffsetsOfColumnsAndRows) {
               HasSubstr("the sum of the exponentials (l) is wrong"));
 }
 
+// Zeros are no scale: a line that is all 0 is told as such, or by its place.
+TEST(Diagnose, TellsLinesThatAreAllZeroFromAScale) {
+  const Case c = GemmCase(DType::kF32, 32, 24, 64);
+  const auto zero = [&](auto chosen) {
+    return Reading(c, [chosen](auto& y, const Plan&) {
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        if (chosen(i / 24, i % 24)) y[i] = 0;
+      }
+    });
+  };
+  EXPECT_EQ(zero([](auto, auto col) { return col == 3 || col == 4 || col == 11 || col == 18; }),
+            "each wrong column is all 0: its result is never added up, or never stored");
+  EXPECT_EQ(zero([](auto row, auto) { return row == 2 || row == 3 || row == 13 || row == 24; }),
+            "each wrong row is all 0: its result is never added up, or never stored");
+  EXPECT_THAT(zero([](auto, auto col) { return col >= 19; }),
+              HasSubstr("only the last 5 columns of 24 are wrong: the tail"));
+  // Zero is one factor among others.
+  EXPECT_THAT(Reading(c,
+                      [](auto& y, const Plan&) {
+                        for (std::size_t i = 0; i < y.size(); ++i) {
+                          y[i] *= 0.1 * static_cast<double>(i % 24);
+                        }
+                      }),
+              HasSubstr("each column is its own factor too large or too small (0 to 2.3)"));
+}
+
 TEST(Diagnose, PointsAtTileEdges) {
   const CaseOutcome outcome = RunDistorted(AttentionCase(DType::kF32, 2, 128, 16, true),
                                            [](std::vector<double>& y, const Plan&) {
