@@ -1,4 +1,4 @@
-// Defines the data of attention's exact probe. Keys form groups, and each group has a code. The
+// Defines the data of attention's exact case. Keys form groups, and each group has a code. The
 // codes are so far apart that softmax gives the n keys of one group the weight 1/n each, and all
 // other keys exactly 0.
 //

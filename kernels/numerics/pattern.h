@@ -44,7 +44,7 @@ enum class PatternKind : std::uint8_t {
   kBernoulli,     // bernoulli:p                    1 with probability p, else 0
   kExactSparse,   // exact-sparse:density           ±1 where kept, else 0 (probe I1)
   kExactInts,     // exact-ints[:density[:bits]]    default 1, 2: 1..2^bits where kept (probe I2)
-  // Operands of attention's exact probe; see key_groups.h. They have no text form.
+  // Operands of attention's exact case; see key_groups.h. They have no text form.
   kKeyCodes,
   kQueryCodes,
   kKeyMask,

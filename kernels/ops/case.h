@@ -92,12 +92,12 @@ struct Case {
   double slowest_launch = 0;
   Verification verify = Verification::kUnspecified;  // unspecified: full
   int checksum_probes = 0;  // random vectors a side; 0: kDefaultChecksumProbes
-  bool probes = true;       // exact probes and identities beside the data
+  bool probes = true;       // exact cases and identities beside the data
   // Of the derived criterion, and of an operator of the caller's own; 0: the op's own.
   std::int64_t accumulations = 0;
   int split_k = 0;            // partial sums, of the derived criterion; 0: 1
   bool all_criteria = false;  // say what the other criteria make of the output
-  // Canonical digests that exact probes must give, by the probe's name.
+  // Canonical digests that exact cases must give, by their names.
   std::map<std::string, std::string> golden;
   std::vector<std::string> slices;  // elements to show: "actual[0:8,0:8]"
   std::optional<Published> published;

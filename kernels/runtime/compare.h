@@ -33,7 +33,7 @@ struct CompareRequest {
   const double* allowance = nullptr;  // E >= 0, in the same order; nullptr: E = 0
   double proven_factor = 1.0;         // κ
   bool flushes_subnormals = false;    // η_o/2 becomes the smallest normal
-  bool exact = false;                 // T = 0: integers and exact probes
+  bool exact = false;                 // T = 0: integers and exact cases
   Gate gate = Gate::kBoundProbable;
   double atol = 0.0;
   double rtol = 0.0;

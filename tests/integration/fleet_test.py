@@ -13,7 +13,7 @@ import harness
 NODES = 5
 SUITE = """
 name = "few"
-title = "A few exact probes"
+title = "A few exact cases"
 version = "1"
 [[case]]
 op = "gemm"
@@ -79,7 +79,7 @@ class Fleet(unittest.TestCase):
         self.assertEqual(report["schema"], "assay.fleet/v1")
         self.assertEqual(report["nodes"], NODES)
         self.assertEqual(report["accused"], [])
-        # Four exact probes of four products, and the copy's output.
+        # Four exact cases of four products, and the copy's output.
         self.assertEqual(report["compared"]["digests"], 17)
         self.assertEqual(report["compared"]["digest_votes"], 17 * NODES)
         self.assertEqual({device["target"] for device in report["devices"]},

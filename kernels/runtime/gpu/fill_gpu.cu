@@ -6,7 +6,7 @@
 // longer than the writes. There are 27 for a normal deviate and 13 for a uniform one; 9 of them are
 // for the Philox rounds. The code and the loop add a few more.
 //
-// FillKeyGroups makes the data of attention's exact probe. FillAny makes every other pattern,
+// FillKeyGroups makes the data of attention's exact case. FillAny makes every other pattern,
 // format and stride: 4 elements of storage for each thread, with the scalar code of
 // kernels/numerics itself. LaunchSetCode serves patterns of one value. Small tensors of different
 // formats and patterns share one launch of FillAny, because they are done before another launch
@@ -273,7 +273,7 @@ ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
   }
 }
 
-// Makes operands of attention's exact probe. A thread makes 4 elements, of one row or more.
+// Makes operands of attention's exact case. A thread makes 4 elements, of one row or more.
 ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, bool mask,
                                 CodedRows coded, KeyGroups groups, std::uint64_t plus,
                                 std::uint64_t minus, std::uint64_t first) {
