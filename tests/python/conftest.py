@@ -13,6 +13,11 @@ def rng():
     return np.random.default_rng(7)
 
 
+@pytest.fixture
+def client(assay_client):
+    return assay_client
+
+
 @pytest.fixture(scope="session")
 def program():
     """The command line of the tree that the package is installed in."""

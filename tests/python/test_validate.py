@@ -3,14 +3,10 @@
 import inspect
 import operator
 import os
-import queue
-import re
 import subprocess
 import sys
 import threading
-import types
 
-import grpc
 import numpy as np
 import pytest
 
@@ -18,7 +14,6 @@ import assay
 import fake
 import planted_functions
 from assay import connection
-from assay._wire import case_pb2, compare_pb2, external_pb2, types_pb2
 
 torch = None
 try:
@@ -32,11 +27,6 @@ F = np.float32
 
 def by_name(case):
     return case.name
-
-
-@pytest.fixture
-def client(assay_client):
-    return assay_client
 
 
 SEEDS = range(1, 1 + int(os.environ.get("ASSAY_VALIDATE_SEEDS", "1")))
@@ -210,125 +200,6 @@ def test_words_of_8_bits(client):
     assert report.passed, report
 
 
-# What a function gives that cannot be its output.
-
-class OnGpu:
-    """An array of another device, which cannot be copied."""
-
-    __cuda_array_interface__ = {"shape": (4, 8), "typestr": "<f4", "data": (1, False), "version": 3}
-
-
-@pytest.mark.parametrize("fn, text", [
-    (lambda x: None, r"returned None; expected an array \[4,8\] fp32"),
-    (lambda x: x[:2], "view of its input"),
-    (lambda x: x, "view of its input"),
-    (lambda x: np.ones((2, 8), F), r"returned \[2,8\] fp32; expected \[4,8\] fp32"),
-    (lambda x: F(1), r"returned \[\] fp32; expected"),
-    (lambda x: x.astype(np.float64) + 0, r"returned \[4,8\] fp64; expected"),
-    (lambda x: np.array([[None] * 8] * 4), "Python objects"),
-    (lambda x: "x", "an array is expected"),
-    (lambda x: np.ma.masked_array(x + 1), "masked"),
-    (lambda x: (x + 1).astype(">f4"), "byte order"),
-    (lambda x: np.zeros((0, 8), F), r"returned \[0,8\] fp32; expected \[4,8\] fp32"),
-    (lambda x: OnGpu(), "memory of cuda.*no way to copy"),
-], ids=["None", "part of the input", "the input", "shape", "0-d", "type", "objects", "text", "masked", "byte order",
-        "no elements", "another device"])
-def test_what_cannot_be_an_output_is_an_error_of_the_function(client, fn, text):
-    report = assay.validate(fn, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
-    assert report[0].verdict == "ERROR"
-    assert report[0].findings[0].blame == "kernel"
-    with pytest.raises(assay.NotJudged, match=text):
-        report.raise_on_failure()
-
-
-def test_what_a_function_raises_is_the_cause(client):
-    def fails(x):
-        raise KeyError("the tile")
-
-    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=[8, 9], held_out=0, client=client)
-    assert [(r.verdict, r.reason, r.findings[0].blame) for r in report] == [("ERROR", "crash", "kernel")] * 2
-    with pytest.raises(assay.NotJudged, match=r"the function raised KeyError \(test_validate.py:\d+\): 'the tile'") as caught:
-        report.raise_on_failure()
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_what_a_function_raises_is_no_order_to_anybodys_terminal(client):
-    def fails(x):
-        raise ValueError("in \x1b[31mred\u202e\nand on")
-
-    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
-    assert report.results[0].findings[0].message.endswith("in ?[31mred? and on")
-
-
-@pytest.mark.parametrize("fn", [lambda x, weight, bias: x, lambda: None, lambda x, *, gain: x, lambda *, x: x])
-def test_parameters_that_do_not_fit_say_what_the_case_gives(client, fn):
-    report = assay.validate(fn, op="layer_norm", dtype="fp32", rows=4, cols=8, client=client)
-    message = report[0].findings[0].message
-    assert report[0].verdict == "ERROR" and "raised TypeError" in message, message
-    assert 'This case gives it x [4,8] fp32; some fields of layer_norm add inputs: assay.describe("layer_norm")' in message
-
-
-def test_parameters_that_do_not_fit_name_out(client):
-    report = assay.validate(lambda x: x, out=np.True_, op="softmax", dtype="fp32", rows=4, cols=8, client=client)
-    assert "This case gives it x [4,8] fp32, and out= to write into; some" in report[0].findings[0].message
-
-
-@pytest.mark.parametrize("signature", ["none", inspect.Signature()])
-def test_an_error_of_the_function_itself_says_nothing_of_its_parameters(client, signature):
-    def fails(x):
-        raise ValueError("the tile")
-
-    fails.__signature__ = signature
-    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
-    assert report[0].findings[0].message.endswith("the tile")
-
-
-@pytest.mark.parametrize("out", [1, "yes"])
-def test_out_of_another_type_is_refused(client, out):
-    with pytest.raises(assay.InvalidArgument, match="^out: must be True, False or None, got"):
-        assay.validate(planted_functions.softmax, out=out, op="softmax", dtype="fp32", rows=4, cols=8, client=client)
-
-
-@pytest.mark.parametrize("patterns", [{"normal": 1, "uniform": 2}.keys(), {"normal", "uniform"},
-                                      (p for p in ("normal", "uniform")), np.array(["normal", "uniform"])],
-                         ids=["keys", "set", "generator", "array"])
-def test_patterns_are_of_any_kind_that_can_be_listed(client, patterns):
-    report = assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", patterns=patterns, held_out=False,
-                            rows=4, cols=8, client=client)
-    assert report.passed and len(report) == 2, report
-
-
-def test_a_client_of_another_kind_needs_what_is_called(client):
-    other = types.SimpleNamespace(serve=client.serve, defaults={}, target=client.target, on_result=None)
-    assert assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8, client=other)
-    with pytest.raises(assay.InvalidArgument, match="^client: must be what assay.connect"):
-        assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8,
-                       client=types.SimpleNamespace(judge=client.judge))
-
-
-def test_what_arrays_raises_is_not_put_on_the_function(client):
-    report = assay.validate(planted_functions.softmax, arrays=lambda array: array.no_such_method(), op="softmax",
-                            dtype="fp32", rows=4, cols=8, client=client)
-    assert report[0].findings[0].message.startswith("the function of arrays= raised AttributeError (test_validate.py:")
-
-
-class Mute(Exception):
-    def __str__(self):
-        raise RuntimeError("nothing")
-
-
-@pytest.mark.parametrize("error, text", [
-    (FileNotFoundError(os.fsdecode(b"/data/\xff.npy")), r"/data/\udcff.npy"),  # what Python calls such a file
-    (Mute(), "raised Mute (test_validate.py:"),
-])
-def test_no_text_of_an_exception_ends_the_job(client, error, text):
-    def fails(x):
-        raise error
-
-    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
-    assert (report[0].verdict, report[0].reason) == ("ERROR", "crash") and text in report[0].findings[0].message
-
-
 HOLDS_THE_GIL = """
 import ctypes
 import numpy as np
@@ -491,179 +362,6 @@ def test_an_older_daemon_is_explained():
             assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", cols=8, client=old)
 
 
-# Functions that Assay has no operator for.
-
-def test_a_reference_of_ones_own(client):
-    def cumulated(x):
-        return np.cumsum(x, -1, dtype=np.float64).astype(x.dtype)
-
-    def reference(x):
-        return np.cumsum(x, -1)
-
-    report = assay.validate(cumulated, reference_fn=reference, dtype=["fp32", "fp64"], shapes=[(8, 100), (3, 7)],
-                            accumulations=100, client=client)
-    assert report.passed and len(report) == 4, report
-    assert client.status(report.job).counts.passed == 4  # a job like any other
-    assert all(result.ran_elsewhere and result.proto.spec.reference == "external" for result in report)
-    assert report[0].name.startswith("custom x=8x100 out=8x100")
-    wrong = assay.validate(lambda x: cumulated(x) * x.dtype.type(1.01), reference_fn=reference, shapes=[(8, 100)],
-                           accumulations=100, client=client)
-    assert not wrong
-    with pytest.raises(assay.Mismatch):
-        wrong.raise_on_failure()
-
-
-def test_a_reference_of_ones_own_that_gives_magnitudes_proves_the_bound(client):
-    def product(a, b):
-        return a @ b
-
-    def with_magnitudes(a, b):
-        return a @ b, np.abs(a) @ np.abs(b)
-
-    keywords = {"shapes": [[(16, 64), (64, 8)]], "accumulations": 64, "client": client}
-    proven = assay.validate(product, reference_fn=with_magnitudes, **keywords)[0]
-    other = assay.validate(product, reference_fn=product, **keywords)[0]
-    assert proven.verdict == other.verdict == "PASSED"
-    assert "magnitudes" in [probe.name for probe in other.proto.probes]
-    assert "magnitudes" not in [probe.name for probe in proven.proto.probes]
-    # An error that hides below what the largest element allows, and not below what an element's own terms do.
-    for reference, verdict in [(product, "PASSED"), (with_magnitudes, "FAILED")]:
-        slight = assay.validate(lambda a, b: product(a, b) + F(4e-4), reference_fn=reference, **keywords)[0]
-        assert slight.verdict == verdict, slight
-
-
-def test_a_reference_whose_bound_hides_most_results_proves_nothing(client):
-    def broken(x):
-        return np.where(x < 5, F(0), np.exp(x)).astype(F)
-
-    # exp of numbers up to 40: the bound follows from the largest, and most results are far below it.
-    keywords = {"patterns": "normal:10", "shapes": [(64, 100)], "accumulations": 1, "client": client}
-    result = assay.validate(broken, reference_fn=np.exp, **keywords)[0]
-    assert (result.verdict, result.reason) == ("INCONCLUSIVE", "suspect"), result
-    assert "magnitudes" in result.findings[0].message
-    for fn, verdict in [(lambda x: np.exp(x.astype(np.float64)).astype(F), "PASSED"), (broken, "FAILED")]:
-        result = assay.validate(fn, reference_fn=lambda x: (np.exp(x), np.exp(x)), **keywords)[0]
-        assert result.verdict == verdict, result
-
-
-def test_magnitudes_that_allow_anything_prove_nothing(client):
-    result = assay.validate(np.ones_like, reference_fn=lambda x: (np.cumsum(x, -1), np.full(x.shape, 1e300)),
-                            shapes=[(8, 100)], accumulations=100, client=client)[0]
-    assert (result.verdict, result.reason) == ("INCONCLUSIVE", "suspect"), result
-    assert "far larger than their sums" in result.findings[0].message
-
-
-def test_a_reference_that_is_nan_everywhere_proves_nothing(client):
-    def nan(x):
-        return np.full_like(x, np.nan)
-
-    result = assay.validate(nan, reference_fn=nan, shapes=[(64, 100)], accumulations=1, client=client)[0]
-    assert (result.verdict, result.reason) == ("INCONCLUSIVE", "suspect"), result
-
-
-def test_a_reference_of_ones_own_in_bf16(client):
-    def halved(x):
-        wide = (x.astype(np.uint32) << 16).view(np.float32) / 2
-        return (wide.view(np.uint32) >> 16).astype(np.uint16)
-
-    report = assay.validate(halved, reference_fn=lambda x: x / 2, dtype="bf16", shapes=[(9, 33)], accumulations=1,
-                            client=client)
-    assert report.passed, report
-
-
-@pytest.mark.parametrize("shape", [(7,), (5, 6, 7)])
-def test_a_reference_of_ones_own_that_gives_one_number(client, shape):
-    def total(x):
-        return np.sum(x, dtype=np.float64).astype(x.dtype)
-
-    report = assay.validate(total, reference_fn=np.sum, dtype="fp32", shapes=[shape if len(shape) == 1 else [shape]],
-                            accumulations=int(np.prod(shape)), client=client)
-    assert report[0].verdict in ("PASSED", "INCONCLUSIVE") and report[0].reason != "fault", report
-
-
-class _Changing:
-    """A reference that is another one from its second call on: the first finds the shape."""
-
-    def __init__(self, later):
-        self.calls = 0
-        self.later = later
-
-    def __call__(self, x):
-        self.calls += 1
-        return x + 1 if self.calls == 1 else self.later(x, self.calls)
-
-
-@pytest.mark.parametrize("later, reason, text", [
-    (lambda x, n: x + n, "nondeterministic", "the reference gives element 0 as"),
-    (lambda x, n: 1 / 0, "crash", "reference_fn raised ZeroDivisionError"),
-    (lambda x, n: x[:, 1:], "fault", r"gave an array of the shape \[8,99\]; expected \[8,100\]"),
-    (lambda x, n: None, "crash", "returned None"),
-    (lambda x, n: (x, np.zeros_like(x)), "fault", "is beyond"),
-    (lambda x, n: (x, np.full_like(x, np.inf)), "fault", "the magnitude inf; expected a finite number"),
-    (lambda x, n: (x, x[0]), "crash", r"tuple of arrays of the shapes \[8,100\], \[100\]"),
-])
-def test_a_wrong_reference_is_the_callers_error(client, later, reason, text):
-    result = assay.validate(lambda x: x + 1, reference_fn=_Changing(later), shapes=[(8, 100)], accumulations=1,
-                            client=client)[0]
-    assert (result.verdict, result.reason) == ("ERROR", reason)
-    assert re.search(text, result.findings[0].message), result
-    assert result.findings[0].blame == "caller"
-
-
-def test_a_reference_of_ones_own_needs_a_bound(client):
-    with pytest.raises(assay.InvalidArgument, match="accumulations"):
-        assay.validate(lambda x: x, reference_fn=lambda x: x, shapes=[(8, 100)], client=client)
-    assert assay.validate(lambda x: x.copy(), reference_fn=lambda x: x, shapes=[(8, 100)], atol=0, rtol=1e-6,
-                          client=client)
-
-
-def test_a_masked_array_without_a_masked_element_is_a_reference(client):
-    assert assay.validate(lambda x: x * 0, reference_fn=lambda x: np.ma.masked_array(x * 0), shapes=[(8, 100)],
-                          accumulations=1, client=client)[0].verdict != "ERROR"
-
-
-@pytest.mark.parametrize("keywords, text", [
-    ({"dtype": []}, "dtype.*is empty"),
-    ({"shapes": []}, "shapes.*is required"),
-    ({"shapes": [()]}, "at least one axis"),
-    ({"shapes": [[(8,), 5]]}, "whole numbers"),
-    ({"shapes": [(8, 0.5)]}, "whole numbers"),
-    ({"shapes": [(-2, 4)]}, "at least 1"),
-    ({"reference_fn": lambda a, b: a @ b, "shapes": [(8, 9), (9, 8)]}, r"reference_fn: raised TypeError.*shapes=\[\[\(64"),
-    ({"reference_fn": lambda x: 1 / 0}, "reference_fn: raised ZeroDivisionError"),
-    ({"reference_fn": lambda x: x + 1j}, "complex"),
-    ({"reference_fn": lambda x: x.astype("f2")}, r"^reference_fn: it returned float16, .* with .astype\(np.float64\)$"),
-    ({"reference_fn": lambda x: (x, abs(x).astype("f4"))}, "returned float32, .* expected float64"),
-    ({"reference_fn": lambda x: np.ma.masked_less(x, 0)}, "returned a masked array; expected an array"),
-    ({"shapes": 5}, "shapes: must be a list"),
-    ({"reference_fn": lambda x: (x, x, x)}, "returned 3 values"),
-    ({"arrays": True}, "arrays.*must be"),
-    ({"held_out": 3}, "held_out.*needs op"),
-    ({"shapes": ["8x100"]}, "shape of the input"),
-    ({"shapes": [(8, 0)]}, "at least 1"),
-    ({"dtype": "e4m3fn"}, "dtype.*must be one of"),
-    ({"scalar": "eps=1"}, "scalar.*leave it out"),
-    ({"op": "softmax"}, "reference_fn.*is for functions"),
-    ({"reference_fn": 3}, "must be a function"),
-])
-def test_a_reference_of_ones_own_and_no_case(client, keywords, text):
-    with pytest.raises(assay.InvalidArgument, match=text):
-        assay.validate(lambda x: x * 0, **{"reference_fn": lambda x: x, "shapes": [(8, 100)], "accumulations": 1,
-                                           **keywords}, client=client)
-
-
-@pytest.mark.parametrize("fn, verdict, reason", [
-    (lambda x: None, "ERROR", "fault"),
-    (lambda x: 1 / 0, "ERROR", "crash"),
-    (lambda x: np.add(x, 1, out=x) * 1, "FAILED", "guard"),
-])
-def test_a_reference_of_ones_own_and_a_function_that_misbehaves(client, fn, verdict, reason):
-    report = assay.validate(fn, reference_fn=lambda x: x + 1, shapes=[(8, 100)], accumulations=1, client=client)
-    assert (report[0].verdict, report[0].reason) == (verdict, reason)
-    with pytest.raises(AssertionError):
-        report.raise_on_failure()
-
-
 def test_the_fixture_raises(assay):  # the plugin's
     with pytest.raises(AssertionError, match="bound"):
         assay.validate(planted_functions.zeros, op="softmax", dtype="fp32", rows=4, cols=8)
@@ -739,113 +437,6 @@ def test_a_function_made_for_its_extents_is_asked_for_no_others(client):
         return (d / np.sqrt((d ** 2).mean(-1, keepdims=True) + 1e-5)).astype(F)
 
     assert assay.validate(norm, op="layer_norm", dtype="fp32", rows=3, cols=40, held_out=0, client=client)
-
-
-def test_one_static_buffer_that_changes_is_found(client):
-    buffer = np.zeros((8, 100), F)
-
-    def fn(x):
-        buffer[...] = x + 1
-        buffer[0, 0] += np.random.default_rng().random()
-        return buffer
-
-    result = assay.validate(fn, reference_fn=lambda x: x + 1, shapes=[(np.int64(8), np.int64(100))], atol=9, rtol=0,
-                            repeats=3, client=client)[0]
-    assert (result.verdict, result.reason) == ("FAILED", "nondeterministic"), result
-
-
-def test_a_case_that_is_not_supported_fails_no_job(client):
-    def fn(x):
-        if x.shape == (3, 7):
-            raise NotImplementedError("too small")
-        return x + 1
-
-    report = assay.validate(fn, reference_fn=lambda x: x + 1, shapes=[(8, 100), (3, 7)], accumulations=1, client=client)
-    assert [result.verdict for result in report] == ["PASSED", "UNSUPPORTED"]
-    assert report.job.verdict == "PASSED" and report.raise_on_failure() is report
-
-
-# Callers that do not keep to the protocol.
-
-def stream(client, first, *answer):
-    """What the daemon says to these messages: the first, and then an answer to each launch. Without an answer the
-    stream ends after the first.
-    """
-    call = client._channel.grpc.stream_stream(
-        "/assay.v1.ValidationService/ValidateExternal",
-        request_serializer=external_pb2.ValidateExternalRequest.SerializeToString,
-        response_deserializer=external_pb2.ValidateExternalResponse.FromString)
-    outgoing = queue.SimpleQueue()
-    for message in [*first, *([] if answer else [None])]:
-        outgoing.put(message)
-    said = []
-    try:
-        for message in call(iter(outgoing.get, None), timeout=60):
-            said.append(message)
-            if message.HasField("launch"):
-                for one in answer:
-                    outgoing.put(one)
-    finally:
-        outgoing.put(None)
-    return said
-
-
-def job_of(**fields):
-    spec = case_pb2.CaseSpec(dtype=types_pb2.DTYPE_FP32)
-    spec.softmax.rows, spec.softmax.cols = 4, 8
-    job = external_pb2.ExternalJob(**fields)
-    job.spec.cases.cases.append(spec)
-    return external_pb2.ValidateExternalRequest(job=job)
-
-
-def chunk_of(tensor, data):
-    return external_pb2.ValidateExternalRequest(chunk=compare_pb2.TensorChunk(tensor=tensor, data=data))
-
-
-def launched(end=external_pb2.LAUNCH_END_RETURNED):
-    return external_pb2.ValidateExternalRequest(launched=external_pb2.ExternalLaunched(end=end))
-
-
-@pytest.mark.parametrize("messages", [(), (chunk_of(0, b"1234"),), (launched(),)], ids=["none", "bytes", "launched"])
-def test_a_stream_begins_with_a_job(client, messages):
-    with pytest.raises(grpc.RpcError) as refused:
-        stream(client, messages)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "must be the first message" in refused.value.details()
-
-
-@pytest.mark.parametrize("messages, text", [
-    ((launched(),), "tensor 1 has 128 bytes, got 0"),
-    ((chunk_of(1, bytes(129)), launched()), "tensor 1 has 128 bytes, got at least 129"),
-    ((chunk_of(7, b"x"), launched()), "tensors 0 to 1, got bytes of 7"),
-    ((chunk_of(1, bytes(128)), chunk_of(0, bytes(8)), launched()), "tensor 0 has 128 bytes, got 8"),
-    ((launched(external_pb2.LAUNCH_END_UNSPECIFIED),), ""),
-    ((job_of(),), "neither bytes nor the end"),
-], ids=["no output", "too much", "unknown tensor", "part of an input", "no end", "two jobs"])
-def test_bytes_that_are_not_the_tensors_are_an_error(client, messages, text):
-    answers = stream(client, [job_of()], *messages)
-    result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
-    assert result.verdict == types_pb2.VERDICT_ERROR and text in result.findings[0].message
-    assert client.devices()[0].worker_restarts == 0
-
-
-@pytest.mark.parametrize("message, field", [
-    (chunk_of(1, bytes((1 << 20) + 1)), "chunk.data"),
-    (external_pb2.ValidateExternalRequest(launched=external_pb2.ExternalLaunched(message="x" * (1 << 20))), "launched"),
-], ids=["chunk", "launched"])
-def test_a_message_that_is_too_large_ends_the_stream(client, message, field):
-    with pytest.raises(grpc.RpcError) as refused:
-        stream(client, [job_of()], message)
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert f"{field}: must have at most 1048576 bytes" in refused.value.details()
-    assert client.run("softmax", rows=4, cols=8, dtype="fp32", provider="builtin")
-
-
-def test_a_caller_that_says_no_more_is_gone(client):
-    answers = stream(client, [job_of()])
-    assert answers[-1].event.HasField("finished")
-    result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
-    assert (result.verdict, result.findings[0].reason) == (types_pb2.VERDICT_SKIPPED, "cancelled")
 
 
 def test_what_the_page_shows_works(client, monkeypatch):
