@@ -14,6 +14,7 @@ struct Row {
   Limit limit;
   std::string_view setting;
   std::string_view may;
+  bool fixed = false;
 };
 
 constexpr Row kRows[] = {
@@ -26,6 +27,10 @@ constexpr Row kRows[] = {
     {Limit::kClientUploads, "client-max-uploads", "kernels on their way"},
     {Limit::kClientComparisons, "client-max-comparisons", "comparisons"},
     {Limit::kRequestBytes, "max-request-bytes", "bytes in a request"},
+    {Limit::kWaitingCalls, "waiting-calls", "calls that wait for the same thread", true},
+    {Limit::kWaitingKernels, "waiting-kernels", "kernels that wait", true},
+    {Limit::kWaitingComparisons, "waiting-comparisons", "comparisons that wait", true},
+    {Limit::kBackups, "backups", "backups, one being made and the others waiting", true},
 };
 
 constexpr auto kLimits = [] {
@@ -45,11 +50,14 @@ std::span<const Limit> Limits() { return kLimits; }
 
 std::string_view Setting(Limit limit) { return RowOf(limit).setting; }
 
+bool IsFixed(Limit limit) { return RowOf(limit).fixed; }
+
 absl::Status LimitReached(const Reached& reached) {
   const Row& row = RowOf(reached.limit);
   const bool never = reached.again <= absl::ZeroDuration();
   return MakeLimitError(
       {.limit = row.setting,
+       .fixed = row.fixed,
        .client = reached.client,
        .who = reached.client.empty() && never ? "one request" : "",
        .value = reached.value,

@@ -1,5 +1,5 @@
-// The limits of the daemon that a setting gives, and the one error that says that a limit is
-// reached.
+// The limits of the daemon: those that a setting gives, and those that are fixed. And the one error
+// that says that a limit is reached.
 #ifndef ASSAY_SERVER_BASE_LIMIT_H_
 #define ASSAY_SERVER_BASE_LIMIT_H_
 
@@ -22,6 +22,11 @@ enum class Limit : std::uint8_t {
   kClientUploads,
   kClientComparisons,
   kRequestBytes,
+  // No setting gives these.
+  kWaitingCalls,
+  kWaitingKernels,
+  kWaitingComparisons,
+  kBackups,
 };
 
 // The values of the limits that are a client's, and of those that hold for all clients together. 0
@@ -41,8 +46,10 @@ struct ClientLimitValues {
 // All limits.
 std::span<const Limit> Limits();
 
-// The name of the setting that gives the limit: "client-max-watchers".
+// The name of the setting that gives the limit: "client-max-watchers". Of a fixed limit, a name of
+// that form: "waiting-calls".
 std::string_view Setting(Limit limit);
+bool IsFixed(Limit limit);
 
 struct Reached {
   Limit limit;

@@ -1,6 +1,5 @@
 // Makes the error that says that a limit is reached. LimitReached of limit.h makes it for the
-// limits that are counted in the metrics; what makes it here are the limits of single parts, and
-// those that no setting gives.
+// limits that are counted in the metrics. The limits of single parts make it here.
 #ifndef ASSAY_SERVER_BASE_LIMIT_ERROR_H_
 #define ASSAY_SERVER_BASE_LIMIT_ERROR_H_
 

@@ -125,9 +125,9 @@ class Families {
   Family<Gauge>& certificate =
       Gauges("certificate_expiry_timestamp_seconds",
              "When the daemon's own certificate expires, in seconds since 1970.");
-  Family<Counter>& limits =
-      Counters("limit_refusals_total",
-               "Requests that were refused because a limit was reached, by the limit's setting.");
+  Family<Counter>& limits = Counters(
+      "limit_refusals_total",
+      "Requests that were refused because a limit was reached, by the limit's setting or name.");
   Family<Gauge>& store_full = Gauges(
       "store_full", "1 while results cannot be written, as the disk or the store is full, else 0.");
   Family<Gauge>& store_held = Gauges(

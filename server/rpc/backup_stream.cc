@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "server/base/limit_error.h"
+#include "server/base/limit.h"
 #include "server/rpc/error_mapping.h"
 
 namespace assay::server {
@@ -17,11 +17,8 @@ std::shared_ptr<BackupStream> BackupStream::Start(Options options) {
   std::shared_ptr<BackupStream> stream(new BackupStream(std::move(options)));
   stream->self_ = stream;
   if (!stream->options_.thread->TryRun([stream] { stream->Run(); })) {
-    stream->End(MakeLimitError({.limit = "backups",
-                                .fixed = true,
-                                .value = kMostBackups,
-                                .may = "backups, one being made and the others waiting",
-                                .again = absl::Seconds(30)}));
+    stream->End(LimitReached(
+        {.limit = Limit::kBackups, .value = kMostBackups, .again = absl::Seconds(30)}));
   }
   return stream;
 }

@@ -1,8 +1,10 @@
 #include "server/rpc/call_desk.h"
 
 #include "google/protobuf/message.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "server/auth/role.h"
-#include "server/base/limit_error.h"
+#include "server/base/limit.h"
 #include "server/rpc/message_weight.h"
 
 namespace assay::server {
@@ -14,14 +16,31 @@ std::string NameIn(const google::protobuf::Message& message) {
   return name == nullptr ? "" : message.GetReflection()->GetString(message, name);
 }
 
+// The fixed limit that refused a call, if one did. Limits of settings are counted where they are
+// reached; a fixed one may be reached in a stream, which has no metrics.
+std::optional<Limit> FixedLimitOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED ||
+      !details.ParseFromString(status.error_details())) {
+    return std::nullopt;
+  }
+  for (const google::protobuf::Any& detail : details.details()) {
+    google::rpc::ErrorInfo info;
+    if (!detail.UnpackTo(&info)) continue;
+    const auto named = info.metadata().find("limit");
+    if (named == info.metadata().end()) continue;
+    for (const Limit limit : Limits()) {
+      if (IsFixed(limit) && named->second == Setting(limit)) return limit;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::Status TooManyCallsWait() {
-  return MakeLimitError({.limit = "waiting-calls",
-                         .fixed = true,
-                         .value = kMostCallsWaiting,
-                         .may = "calls that wait for the same thread",
-                         .again = absl::Seconds(1)});
+  return LimitReached(
+      {.limit = Limit::kWaitingCalls, .value = kMostCallsWaiting, .again = absl::Seconds(1)});
 }
 
 absl::Status CallDesk::Admit(Call& call) {
@@ -92,6 +111,7 @@ void CallDesk::Close(const Call& call, const grpc::Status& status) {
     if (audit_ != nullptr) audit_->Add(event);
   }
   if (metrics_ == nullptr) return;
+  if (const std::optional<Limit> fixed = FixedLimitOf(status)) metrics_->LimitReached(*fixed);
   metrics_->RpcFinished(call.method, CodeName(status.error_code()),
                         absl::ToDoubleSeconds(EvenTime() - call.begin));
 }

@@ -9,7 +9,7 @@
 #include "server/base/compare_header.h"
 #include "server/base/error_info.h"
 #include "server/base/even_time.h"
-#include "server/base/limit_error.h"
+#include "server/base/limit.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/message_weight.h"
@@ -128,11 +128,10 @@ void CompareStream::OnFirst(bool ok) {
   if (!status.ok()) return Finished(status);
   const bool taken = options_.run(device_, [stream = shared_from_this()] { stream->Run(); });
   if (taken) return;
-  Finished(MakeLimitError({.limit = "waiting-comparisons",
-                           .fixed = true,
-                           .value = kMostWaiting,
-                           .may = Cat("comparisons that wait for ", device_->device_id()),
-                           .again = absl::Seconds(1)}));
+  Finished(LimitReached({.limit = Limit::kWaitingComparisons,
+                         .value = kMostWaiting,
+                         .again = absl::Seconds(1),
+                         .may = Cat("comparisons that wait for ", device_->device_id())}));
 }
 
 absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {

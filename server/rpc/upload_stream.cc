@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
-#include "server/base/limit_error.h"
+#include "server/base/limit.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/message_weight.h"
@@ -112,12 +112,11 @@ void UploadStream::OnReadDone(bool ok) {
   const bool library = upload_->kernel().form() == v1::KERNEL_FORM_LIBRARY;
   TaskThread& thread = library ? *options_.libraries : *options_.compiles;
   if (thread.TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
-  End(MakeLimitError(
-      {.limit = "waiting-kernels",
-       .fixed = true,
-       .value = kMostKernelsWaiting,
-       .may = library ? "libraries that wait to be checked" : "kernels that wait for the compiler",
-       .again = absl::Seconds(5)}));
+  End(LimitReached({.limit = Limit::kWaitingKernels,
+                    .value = kMostKernelsWaiting,
+                    .again = absl::Seconds(5),
+                    .may = library ? "libraries that wait to be checked"
+                                   : "kernels that wait for the compiler"}));
 }
 
 void UploadStream::Compile() {

@@ -467,6 +467,7 @@ TEST_F(CompareRpc, OneAtATimeAndOnlySoManyWait) {
     }
   }
   EXPECT_EQ(refused, 1);
+  EXPECT_EQ(metrics_.calls("limit waiting-comparisons"), 1);
 }
 
 TEST_F(CompareRpc, AClientHasOnlySoManyAndGivesThemBack) {

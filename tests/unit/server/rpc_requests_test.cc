@@ -58,6 +58,7 @@ TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
   }
   EXPECT_GE(refused, kCalls - kHeld);
   EXPECT_LT(refused, kCalls);
+  EXPECT_EQ(metrics_.calls("limit waiting-calls"), static_cast<int>(refused));
 }
 
 TEST_F(ServiceTest, ACallersJobThatFindsNoPlaceIsToldTheLimit) {
@@ -84,6 +85,7 @@ TEST_F(ServiceTest, ACallersJobThatFindsNoPlaceIsToldTheLimit) {
   *first.mutable_job()->mutable_spec() = Copies(1).spec();
   stream->Write(first);
   ExpectFixed(stream->Finish(), "waiting-calls", "64 calls that wait for the same thread");
+  EXPECT_TRUE(Eventually([&] { return metrics_.calls("limit waiting-calls") == 2; }));
 }
 
 // One more service of the same jobs.
@@ -155,6 +157,7 @@ TEST_F(ServiceTest, AKernelThatFindsNoPlaceIsToldTheLimit) {
     ExpectFixed(status, "waiting-kernels", "16 kernels that wait for the compiler");
   }
   EXPECT_EQ(refused, 1);
+  EXPECT_EQ(metrics_.calls("limit waiting-kernels"), 1);
 }
 
 // The first copy stands still while its client reads nothing.
@@ -185,6 +188,8 @@ TEST_F(ServiceTest, ABackupThatFindsNoPlaceIsToldTheLimit) {
     ExpectFixed(status, "backups", "2 backups, one being made and the others waiting");
   }
   EXPECT_GE(whole, 1);
+  const int refused = static_cast<int>(backups.size()) - whole;
+  EXPECT_TRUE(Eventually([&] { return metrics_.calls("limit backups") == refused; }));
 }
 
 // Calls of CreateJob, each as large as a request may be. Their names are too long for a job.
