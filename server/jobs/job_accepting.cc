@@ -115,6 +115,12 @@ v1::Job Accepted(const v1::JobSpec& spec, const JobPlan& plan, const DeviceSet& 
   return job;
 }
 
+absl::Status Stopping() {
+  return WithRetry(WithReason(absl::UnavailableError("assayd is stopping and takes no new jobs"),
+                              v1::ERROR_REASON_STOPPING),
+                   absl::Seconds(10));
+}
+
 // The end of a job that the daemon did not see; `gone`: a device that is not there any more.
 JobUpdate Interrupted(v1::Job job, std::string_view gone) {
   const v1::JobState was = job.state();
@@ -148,6 +154,22 @@ absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
                                              " with another spec; use a new one")}});
 }
 
+// Waits while another call makes a job for the request. So the second of two equal calls finds the
+// job of the first, and is neither planned nor counted. Null if there is no id.
+std::shared_ptr<void> JobQueue::ClaimRequest(std::string_view request_id) {
+  if (request_id.empty()) return nullptr;
+  std::unique_lock guard(mutex_);
+  requests_changed_.wait(guard, [&] { return !requests_.contains(request_id); });
+  requests_.emplace(request_id);
+  return {this, [this, id = std::string(request_id)](void*) {
+            {
+              const std::lock_guard released(mutex_);
+              requests_.erase(id);
+            }
+            requests_changed_.notify_all();
+          }};
+}
+
 absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id,
                                          const AdmitJob& admit) {
   if (request_id.size() > kMaxRequestIdBytes) {
@@ -157,6 +179,7 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
   std::vector<FieldError> errors;
   CheckName("request_id", request_id, errors);
   if (!errors.empty()) return BadRequestError(errors);
+  const std::shared_ptr<void> claim = ClaimRequest(request_id);
   if (!request_id.empty()) {
     absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
@@ -176,11 +199,7 @@ absl::StatusOr<v1::Job> JobQueue::CreateElsewhere(const v1::ExternalJob& job,
 absl::StatusOr<v1::Job> JobQueue::CreateFor(const std::shared_ptr<CallerLink>& caller,
                                             const v1::JobSpec& spec, std::string_view request_id,
                                             const AdmitJob& admit) {
-  if (draining_) {
-    return WithRetry(WithReason(absl::UnavailableError("assayd is stopping and takes no new jobs"),
-                                v1::ERROR_REASON_STOPPING),
-                     absl::Seconds(10));
-  }
+  if (draining_) return Stopping();
   absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_, caller != nullptr);
   if (!plan.ok()) return plan.status();
   if (caller != nullptr && plan->devices.size() != 1) {  // a caller answers one case at a time
@@ -194,11 +213,16 @@ absl::StatusOr<v1::Job> JobQueue::CreateFor(const std::shared_ptr<CallerLink>& c
   return StoreNew(job, caller, spec, admit);
 }
 
-// A new job's place in the order of acceptance; RESOURCE_EXHAUSTED if too many jobs wait.
+// A new job's place in the order of acceptance and among those that wait. RESOURCE_EXHAUSTED if too
+// many jobs wait. UNAVAILABLE if the daemon began to stop while the job was planned.
 absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
   {
     const std::lock_guard guard(mutex_);
-    if (waiting_ < options_.max_waiting_jobs) return next_order_++;
+    if (stopping_) return Stopping();
+    if (waiting_ < options_.max_waiting_jobs) {
+      ++waiting_;
+      return next_order_++;
+    }
   }
   if (metrics_ != nullptr) metrics_->LimitReached(Limit::kWaitingJobs);
   return LimitReached({.limit = Limit::kWaitingJobs,
@@ -211,13 +235,17 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   const absl::StatusOr<std::int64_t> order = TakePlace();
   if (!order.ok()) return order.status();
   absl::StatusOr<std::shared_ptr<void>> place = admit(job.job.counts().total());
-  if (!place.ok()) return place.status();
+  if (!place.ok()) {
+    CountWaiting(-1);
+    return place.status();
+  }
   *job.job.mutable_create_time() = TimestampNow();
   absl::Status written;
   Job active;
   bool begun = false;
   for (int attempt = 0; attempt < 3; ++attempt) {
     begun = false;
+    if (attempt > 0) CountWaiting(1);  // the attempt before gave its place back
     // Known before it is stored: a retry of the request may ask for it at once.
     do {
       job.job.set_name(RandomName());
@@ -248,6 +276,11 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   return std::move(job.job);
 }
 
+void JobQueue::CountWaiting(int jobs) {
+  const std::lock_guard guard(mutex_);
+  waiting_ += jobs;
+}
+
 JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
                                    const std::vector<DevicePlan>& plans,
                                    std::shared_ptr<void> place,
@@ -271,7 +304,6 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
   }
   const std::lock_guard guard(mutex_);
   if (!active_.try_emplace(job.name(), active).second) return nullptr;
-  ++waiting_;
   if (job.spec().has_deadline()) changed_.notify_all();  // it may be the next
   return active;
 }
@@ -305,6 +337,7 @@ void JobQueue::TakeUp(v1::Job job) {
   }
   const bool ran = job.state() == v1::JOB_STATE_RUNNING;
   if (ran) job.set_state(v1::JOB_STATE_QUEUED);
+  CountWaiting(1);
   // Who sent it is not known any more, and it counts for nobody.
   const Job active = MakeActive(job, next_order_++, *plans, nullptr, nullptr);
   if (ran) {

@@ -273,6 +273,10 @@ absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
 void JobQueue::Drain(absl::Duration grace) {
   std::call_once(drained_, [&] {
     const absl::Time deadline = EvenTime() + grace;
+    {
+      const std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
     for (auto& runner : runners_) runner->Close();
     draining_ = true;
     for (auto& runner : runners_) runner->WaitIdle(deadline);

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -67,14 +68,16 @@ class JobQueue final : public JobManager {
   // Accepting. TakeUp resumes or ends a job that an earlier daemon left.
   void TakeUp(v1::Job job);
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
+  std::shared_ptr<void> ClaimRequest(std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
+  void CountWaiting(int jobs);
   // `caller` may be null.
   absl::StatusOr<v1::Job> CreateFor(const std::shared_ptr<CallerLink>& caller,
                                     const v1::JobSpec& spec, std::string_view request_id,
                                     const AdmitJob& admit);
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                    const v1::JobSpec& spec, const AdmitJob& admit);
-  // Null if a job of that name is active.
+  // A job that is counted among those that wait. Null if a job of that name is active.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,
                  std::shared_ptr<void> place, std::shared_ptr<CallerLink> caller);
   bool BeginEarly(const Job& job, const std::vector<DevicePlan>& plans);
@@ -119,9 +122,12 @@ class JobQueue final : public JobManager {
   std::once_flag drained_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // any of the below
+  std::condition_variable requests_changed_;
+  std::set<std::string, std::less<>> requests_;  // ids for which a call makes a job now
+  std::condition_variable changed_;              // any of the below
   std::map<std::string, Job, std::less<>> active_;
-  int waiting_ = 0;                  // jobs not begun
+  bool stopping_ = false;            // no job takes a place any more
+  int waiting_ = 0;                  // jobs not begun, those that are being stored too
   std::int64_t next_order_ = 0;      // of acceptance
   std::deque<JobPart> ended_parts_;  // left their queues; the clock ends them
   std::deque<Job> ends_due_;         // whose last answer came; the clock ends them

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,20 @@ TEST_F(JobsTest, DrainEndsWhatRunsAndTakesNothingNew) {
   gate.Let(2);
   Restart();
   EXPECT_EQ(Finish(waiting).verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(JobsTest, AJobThatIsPlannedWhileADrainBeginsIsRefused) {
+  Start();
+  bool drained = false;
+  cpu_->on_kernels = [&] {  // which planning asks for
+    if (std::exchange(drained, true)) return;
+    manager_->Drain(absl::ZeroDuration());
+  };
+  const absl::Status refused = manager_->Create(Copies(1), "").status();
+  EXPECT_TRUE(drained);
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_TRUE(refused.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
+  EXPECT_TRUE(manager_->List({})->jobs.empty());
 }
 
 TEST_F(JobsTest, AProbeGivesWayToAJob) {

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "server/plan/spec_check.h"
 #include "server/plan/suite_cases.h"
 #include "tests/unit/server/jobs_fixture.h"
@@ -162,6 +165,41 @@ TEST_F(JobsTest, FullQueueAsksToRetry) {
   EXPECT_THAT(std::string(full.message()),
               HasSubstr("all clients together may have 3 jobs that wait (max-waiting-jobs)"));
   gate.Let(4);
+  const JobPage page = *manager_->List({});
+  for (const v1::Job& job : page.jobs) Finish(job.name());
+  gate.Let(1);
+  EXPECT_EQ(Finish(Create(Copies(1))).verdict(), v1::VERDICT_PASSED) << "there is room again";
+}
+
+// A job takes its place before it is stored, and gives it back if it is not taken.
+TEST_F(JobsTest, JobsThatComeAtOnceDoNotFillTheQueueBeyondItsLimit) {
+  options_.max_waiting_jobs = 2;
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const std::string running = Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  const auto refuse = [](int) { return absl::ResourceExhaustedError("no place"); };
+  for (int n = 0; n < 3; ++n) EXPECT_FALSE(manager_->Create(Copies(1), "", refuse).ok());
+  Meeting meeting;
+  std::atomic<int> taken = 0, full = 0;
+  {
+    std::vector<std::jthread> callers;
+    for (int n = 0; n < 5; ++n) {
+      callers.emplace_back([&] {
+        const auto job =
+            manager_->Create(Copies(1), "", [&](int) -> absl::StatusOr<std::shared_ptr<void>> {
+              meeting.Attend();
+              return std::shared_ptr<void>();
+            });
+        ++(job.ok() ? taken : full);
+        EXPECT_TRUE(job.ok() || absl::IsResourceExhausted(job.status())) << job.status();
+      });
+    }
+  }
+  EXPECT_EQ(taken, 2);
+  EXPECT_EQ(full, 3);
+  gate.Let(1 + taken);
   const JobPage page = *manager_->List({});
   for (const v1::Job& job : page.jobs) Finish(job.name());
   gate.Let(1);
