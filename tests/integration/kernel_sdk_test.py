@@ -10,6 +10,7 @@ import unittest
 
 import containment_test
 import harness
+import lint_test
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEMPLATES = os.path.join(HERE, "..", "templates")
@@ -174,6 +175,59 @@ class CudaTemplate(unittest.TestCase):
                 self.assertEqual((code, case["verdict"]), (1, "FAILED"), case)
                 self.assertEqual(case["findings"][0]["reason"], reason, case)
                 self.assertEqual(case["findings"][0]["blame"], "kernel", case)
+
+
+class HipTemplate(unittest.TestCase):
+    """HIP source, compiled as the guide says. Without a card it runs on the emulator alone."""
+
+    CASE = ["--dtype", "fp32", "--m", "33", "--n", "20", "--k", "47"]
+
+    @classmethod
+    def setUpClass(cls):
+        cls.project = os.path.join(tempfile.mkdtemp(prefix="assay-hip-sdk-"), "project")
+        shutil.copytree(os.path.join(TEMPLATES, "hip"), cls.project)
+        cls.daemon = harness.Daemon(flags=["--user-kernels", "source,code-object", "--devices", "cpu:0,simt:0"])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+        shutil.rmtree(os.path.dirname(cls.project))
+
+    def assay(self, *words):
+        return subprocess.run([os.path.abspath(harness.ASSAY), *words], cwd=self.project, capture_output=True,
+                              text=True, timeout=300, check=False, env=os.environ | {"ASSAY_TARGET": self.daemon.grpc})
+
+    def expect_refused(self, file, what):
+        for device in ("hip:0", "cpu:0", "simt:0"):
+            done = self.assay("run", "gemm", "--kernel", "./" + file, "--device", device, *self.CASE)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertIn(f"this daemon has no HIP device, and {what} on nothing else", done.stderr)
+
+    def test_source_needs_a_card(self):
+        self.expect_refused("my_gemm.hip", "HIP source runs")
+
+    def test_a_code_object_is_in_order_and_needs_a_card(self):
+        hipcc = lint_test.tool("hipcc")
+        lint_test.tool("llvm-objdump-19", "llvm-objdump")
+        done = subprocess.run([hipcc, "--genco", "--offload-arch=gfx90a", "my_gemm.hip", "-o", "my_gemm.hsaco"],
+                              cwd=self.project, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.assay("lint", "my_gemm.hsaco", "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["target"], "gfx90a")
+        self.assertEqual([kernel["findings"] for kernel in report["kernels"]], [[]], report)
+        self.expect_refused("my_gemm.hsaco", "code objects of AMD's run")
+
+    def test_the_same_text_runs_on_the_emulator(self):
+        shutil.copy(os.path.join(self.project, "my_gemm.hip"), os.path.join(self.project, "my_gemm.cu"))
+        for more in ([], ["--lda", "50", "--ldb", "24", "--ldc", "21", "--alpha", "0.5", "--held-out", "1"]):
+            done = self.assay("run", "gemm", "--kernel", "./my_gemm.cu", "--device", "simt:0", *self.CASE, *more,
+                              "--format", "json")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            tests = json.loads(done.stdout)["tests"]
+            self.assertEqual({case["verdict"] for case in tests}, {"PASSED"}, tests)
+            self.assertEqual(len(tests), 2 if "--held-out" in more else 1, tests)
 
 
 if __name__ == "__main__":
