@@ -55,6 +55,10 @@ RowLayout::RowLayout(int width, bool colour, bool precision)
   name_width_ = std::min(std::max(left, std::size_t{1}), kWideName);
 }
 
+void RowLayout::Expect(std::size_t name_width) {
+  if (width_ <= 0) name_width_ = std::max(name_width_, name_width);
+}
+
 std::string RowLayout::Header(const std::string& of_case) const {
   std::string line =
       absl::StrCat("  ", PadRight("VERDICT", kVerdictWidth), " ", PadRight(of_case, name_width_));
@@ -77,7 +81,7 @@ std::string RowLayout::Figures(const Row& row) const {
 
 std::string RowLayout::Line(const Row& row) {
   const std::size_t name = DisplayWidth(row.name);
-  if (width_ <= 0) name_width_ = std::max(name_width_, name);
+  Expect(name);
   const std::string verdict = PadRight(row.verdict, kVerdictWidth);
   const std::string shown = absl::StrCat("  ", Coloured(verdict, row.judged, colour_), " ");
   // A long verdict pushes into the name's column, not the figures out of theirs.

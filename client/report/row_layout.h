@@ -5,6 +5,7 @@
 #ifndef ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_
 #define ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ class RowLayout {
   // `precision`: with the column of the effective precision.
   RowLayout(int width, bool colour, bool precision = true);
 
+  // Names this wide are to come: the case column of a pipe has room for them from the heading on.
+  void Expect(std::size_t name_width);
   // The heading line.
   std::string Header(const std::string& of_case = "CASE") const;
   // The row's line or lines. The case column of a pipe grows with the names it sees.

@@ -22,6 +22,8 @@ constexpr int kBarWidth = 20;
 constexpr std::size_t kNarrowBar = 6;  // narrower than this a bar shows nothing
 // Redrawing more often than a screen does costs and shows nothing.
 constexpr absl::Duration kRedraw = absl::Milliseconds(33);
+// What the daemon adds to a case's name if all providers run it: a blank and a provider's name.
+constexpr std::size_t kProviderRoom = 10;
 
 // "probes    refused in 2 of 12 passed cases, …": a pass that rests on less must not
 // look like the others. Empty where there is none.
@@ -68,6 +70,7 @@ class TableSink : public Sink {
 
   void OnStart(const Run& run) override {
     number_width_ = std::max(number_width_, absl::StrCat(std::max(run.total - 1, 0)).size());
+    ExpectNames(run);
     if (surface_.live) {
       Print(absl::StrCat(Shorten(Heading(run), Width()), "\n"));
     } else {
@@ -171,6 +174,26 @@ class TableSink : public Sink {
     if (surface_.several) parts.push_back(run.target);
     if (run.job.devices_size() > 1) parts.push_back(result.device());
     return absl::StrJoin(parts, " ");
+  }
+
+  // Names that are known before a row is written: those that the client gave, such as of held-out
+  // shapes, and those of results that are there.
+  void ExpectNames(const Run& run) {
+    v1::CaseResult longest;
+    for (const std::string& device : run.job.devices()) {
+      if (device.size() > longest.device().size()) longest.set_device(device);
+    }
+    std::size_t width = 0;
+    for (const v1::CaseSpec& spec : run.job.spec().cases().cases()) {
+      if (spec.name().empty()) continue;
+      const bool all = spec.provider().empty() || spec.provider() == "all";
+      width = std::max(width, DisplayWidth(spec.name()) + (all ? kProviderRoom : 0));
+    }
+    for (const v1::CaseResult& result : run.results) {
+      width = std::max(width, DisplayWidth(result.name()));
+    }
+    const std::string origin = Origin(run, longest);
+    layout_.Expect(width + (origin.empty() ? 0 : DisplayWidth(origin) + 1));
   }
 
   void PutBlock(const Shown& shown) { surface_.out << layout_.Block(shown.result, shown.origin); }

@@ -131,6 +131,33 @@ TEST(RowLayout, ADetailGoesOnBelowItselfAndACommandStaysWhole) {
   EXPECT_EQ(Lines(RowLayout(0, false).Block(result, "")).size(), 3u) << "in a pipe it is a line";
 }
 
+// Names of held-out shapes were wider than their column: the figures stood beside their headings.
+TEST(RowLayout, APipeHasRoomForNamesThatTheClientGave) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+  const auto run = [&](const char* providers) {
+    return RunGemm(service, {"--held-out", "1", "--provider", providers}).out;
+  };
+  for (const bool several : {false, true}) {
+    service.devices =
+        several ? std::vector<std::string>{"cpu:0", "cuda:11"} : std::vector<std::string>{"cpu:0"};
+    service.results[1].set_device(service.devices.back());
+    for (const std::string providers : {"onednn", "all"}) {
+      run(providers.c_str());
+      std::string name = service.created().back().spec().cases().cases(1).name();
+      if (providers == "all") name += " cublaslt";
+      service.results[1].set_name(name);
+      const std::string text = run(providers.c_str());
+      const std::vector<std::string> lines = Lines(text);
+      ASSERT_GE(lines.size(), 3u) << text;
+      const std::size_t end = lines[0].find("ERROR/BOUND") + std::string("ERROR/BOUND").size();
+      EXPECT_EQ(lines[1].substr(end - 4, 5), "0.92 ") << text;
+      EXPECT_EQ(lines[2].substr(end - 4, 5), "0.92 ") << text;
+      EXPECT_THAT(lines[2], HasSubstr(name + " "));
+    }
+  }
+}
+
 TEST(Targets, AreToldApartInTheTable) {
   FakeService one, two;
   one.results = {MakeResult(0, v1::VERDICT_PASSED)};
