@@ -276,7 +276,7 @@ void AddKernelOptions(CLI::App& run, RunOptions& options) {
   AddWholeNumber(
       run, "held-out", options.held_out,
       "shapes that the seed draws near each shape that you name: nobody tuned a kernel for "
-      "them (default 0)",
+      "them; extents below 16 stay (default 0)",
       {0, static_cast<int>(kMostCases)});
   run.add_flag("--on-change", options.on_change,
                "with --kernel: run again whenever a file of yours has changed, until Ctrl-C");
