@@ -1,5 +1,9 @@
 /* A kernel that tries to reach something. If it succeeds, it writes zeros, which the judge sees. If
- * it is refused, it computes, and passes: that is the outcome which the table expects. */
+ * it is refused, it computes, and passes: that is the outcome which the table expects.
+ *
+ * The system itself refuses some calls to an ordinary user, with EPERM. Such a call gets an
+ * argument that is wrong, so that it has another error if no filter stands before it. No file has
+ * the name /tmp/assay-adversarial-victim. */
 #ifndef ASSAY_TESTS_ADVERSARIAL_ATTEMPT_H_
 #define ASSAY_TESTS_ADVERSARIAL_ATTEMPT_H_
 

@@ -2,4 +2,6 @@
 #include <sys/stat.h>
 #include "attempt.h"
 
-static int attempt(void) { return chmod("/tmp", 0777) == 0 || errno != EPERM; }
+static int attempt(void) {
+  return chmod("/tmp/assay-adversarial-victim", 0777) == 0 || errno != EPERM;
+}

@@ -1,4 +1,6 @@
-/* Becomes somebody else. */
+/* Says who it is, or becomes somebody else. */
 #include "attempt.h"
 
-static int attempt(void) { return setresuid(1, 1, 1) == 0; }
+static int attempt(void) {
+  return setresuid(getuid(), getuid(), getuid()) == 0 || setresuid(1, 1, 1) == 0;
+}

@@ -3,6 +3,7 @@
 #include "attempt.h"
 
 static int attempt(void) {
-  struct sched_param p = {1};
-  return sched_setscheduler(0, SCHED_FIFO, &p) == 0;
+  struct sched_param p = {1}, wrong = {0};
+  return sched_setscheduler(0, SCHED_FIFO, &p) == 0 ||
+         sched_setscheduler(0, SCHED_FIFO, &wrong) == 0 || errno != EPERM;
 }

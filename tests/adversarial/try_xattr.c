@@ -3,5 +3,5 @@
 #include "attempt.h"
 
 static int attempt(void) {
-  return setxattr("/tmp", "user.assay", "1", 1, 0) == 0 || errno != EPERM;
+  return setxattr("/tmp/assay-adversarial-victim", "user.assay", "1", 1, 0) == 0 || errno != EPERM;
 }
