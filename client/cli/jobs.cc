@@ -27,8 +27,8 @@ ExitCode WatchJob(const Context& context, const std::string& name) {
   if (!found.ok()) return context.Fail(failure);
   std::vector<std::unique_ptr<Connection>> connections;
   connections.push_back(std::move(found->connection));
-  return WatchJobs(context, std::move(connections), [&](Connection&, v1::Job* job) {
-    *job = found->run.job;
+  return WatchJobs(context, std::move(connections), [&](Connection&, Run* run) {
+    run->job = found->run.job;
     return grpc::Status::OK;
   });
 }

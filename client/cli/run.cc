@@ -53,19 +53,20 @@ grpc::Status NamingCompare(const grpc::Status& status, const Connection& connect
 // CreateJob, with `each` shapes drawn near each of the job's.
 grpc::Status CreateWithHeldOut(const Context& context, Connection& connection,
                                const v1::JobSpec& spec, int each, const FollowOptions& options,
-                               v1::Job* job) {
+                               Run* run) {
   HeldOut held_out(spec, each);
-  grpc::Status status = CreateJob(connection, held_out.Job(), options, job);
+  grpc::Status status = CreateJob(connection, held_out.Job(), options, &run->job);
   while (!status.ok() && held_out.DrawAgain(status)) {
-    status = CreateJob(connection, held_out.Job(), options, job);
+    status = CreateJob(connection, held_out.Job(), options, &run->job);
   }
-  const std::vector<std::string> lacking = held_out.Lacking();
+  std::vector<std::string> lacking = held_out.Lacking();
   if (status.ok() && !lacking.empty()) {
     const std::string more =
         lacking.size() > 1 ? absl::StrCat(" (and ", lacking.size() - 1, " more)") : "";
     context.streams.err << "assay: held-out: no shape was drawn near " << lacking.front() << more
                         << ": extents below 16 are kept, and the daemon has to take the shape\n"
                         << std::flush;
+    run->held_out_lacking = std::move(lacking);
   }
   return status;
 }
@@ -74,7 +75,7 @@ grpc::Status CreateWithHeldOut(const Context& context, Connection& connection,
 // The kernels of --kernel and --reference are sent first.
 grpc::Status Create(const Context& context, Connection& connection, const v1::JobSpec& plain,
                     const RunOptions& said, const v1::BaselineSource& baseline,
-                    const FollowOptions& options, v1::Job* job) {
+                    const FollowOptions& options, Run* run) {
   v1::JobSpec spec = plain;
   std::string kernel, reference;
   for (const auto& [choice, name] :
@@ -93,7 +94,7 @@ grpc::Status Create(const Context& context, Connection& connection, const v1::Jo
     grpc::Status status = SetBaseline(connection, baseline, &spec);
     if (!status.ok()) return NamingCompare(AsMistake(status), connection);
   }
-  grpc::Status status = CreateWithHeldOut(context, connection, spec, said.held_out, options, job);
+  grpc::Status status = CreateWithHeldOut(context, connection, spec, said.held_out, options, run);
   status = NamingMissing(status, ExtentsNotSaid(said));
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET &&
       (status.error_code() != grpc::StatusCode::NOT_FOUND ||
@@ -126,15 +127,15 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec, const RunOption
   return context.WithOutput([&](std::ostream& out) {
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
-      v1::Job job;
+      Run run;
       const grpc::Status status =
-          Create(context, *connection, spec, said, baseline, *options, &job);
+          Create(context, *connection, spec, said, baseline, *options, &run);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
-        out << Compact(JobJson(job)) << '\n';
+        out << Compact(JobJson(run.job)) << '\n';
       } else {
-        out << job.name() << '\n';
+        out << run.job.name() << '\n';
       }
       out << std::flush;
     }
@@ -187,9 +188,9 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
       if (!connections.ok()) return context.Fail(connections.status());
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
-      const auto obtain = [&](Connection& connection, v1::Job* job) {
-        auto status = Create(context, connection, *spec, *options, *baseline, *reconnecting, job);
-        if (status.ok()) SayOtherVersions(context, connection, *baseline, *job);
+      const auto obtain = [&](Connection& connection, Run* made) {
+        auto status = Create(context, connection, *spec, *options, *baseline, *reconnecting, made);
+        if (status.ok()) SayOtherVersions(context, connection, *baseline, made->job);
         return status;
       };
       return WatchJobs(context, *std::move(connections), obtain,

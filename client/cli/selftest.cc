@@ -108,8 +108,9 @@ ExitCode Selftest(const Context& context, const SelftestOptions& options) {
   if (!reconnecting.ok()) return context.Fail(reconnecting.status());
   return WatchJobs(
       context, *std::move(connections),
-      [&](Connection& connection, v1::Job* job) {
-        return NamingDefects(CreateJob(connection, *spec, *reconnecting, job), options.adversarial);
+      [&](Connection& connection, Run* run) {
+        return NamingDefects(CreateJob(connection, *spec, *reconnecting, &run->job),
+                             options.adversarial);
       },
       options.adversarial ? &MakeCheatsSink : &MakeSelftestSink);
 }

@@ -172,14 +172,16 @@ class Watch {
   void RunOne(std::size_t i, const ObtainJob& obtain) {
     Session& session = sessions_[i];
     client::Run& run = report_.runs[i];
-    v1::Job job;
-    grpc::Status status = obtain(session.connection, &job);
+    client::Run obtained;
+    grpc::Status status = obtain(session.connection, &obtained);
     if (status.ok()) {
-      const std::optional<int> ahead =
-          job.state() == v1::JOB_STATE_QUEUED ? JobsAhead(session.connection, job) : std::nullopt;
+      const std::optional<int> ahead = obtained.job.state() == v1::JOB_STATE_QUEUED
+                                           ? JobsAhead(session.connection, obtained.job)
+                                           : std::nullopt;
       {
         const std::lock_guard lock(mutex_);
-        run.job = std::move(job);
+        run.job = std::move(obtained.job);
+        run.held_out_lacking = std::move(obtained.held_out_lacking);
         run.total = run.job.counts().total();
         if (live_) session.background->Fill(run, kHeadingWait);
         sink_->OnStart(run);

@@ -12,8 +12,8 @@
 
 namespace assay::client {
 
-// Finds or makes the job on a daemon.
-using ObtainJob = std::function<grpc::Status(Connection&, v1::Job*)>;
+// Finds or makes the job on a daemon, and fills in what of the run is known by then.
+using ObtainJob = std::function<grpc::Status(Connection&, Run*)>;
 
 // Makes the sink that a job's results go to.
 using SinkFactory = std::function<std::unique_ptr<Sink>(Format, const Surface&)>;

@@ -268,6 +268,19 @@ Json FindingsJson(const Report& report) {
   return findings;
 }
 
+// Named shapes near which too few were drawn for a daemon, each once.
+Json LackingJson(const Report& report) {
+  Json lacking = Json::array();
+  for (const Run& run : report.runs) {
+    for (const std::string& shape : run.held_out_lacking) {
+      if (std::find(lacking.begin(), lacking.end(), shape) == lacking.end()) {
+        lacking.push_back(shape);
+      }
+    }
+  }
+  return lacking;
+}
+
 }  // namespace
 
 Json ShapeOf(const v1::CaseSpec& spec) {
@@ -389,6 +402,9 @@ Json ReportJson(const Report& report) {
   if (report.runs.size() == 1) AddJob(report.runs.front().job, json);
   if (Json findings = FindingsJson(report); !findings.empty()) {
     json["findings"] = std::move(findings);
+  }
+  if (Json lacking = LackingJson(report); !lacking.empty()) {
+    json["held_out_lacking"] = std::move(lacking);
   }
   std::int64_t total = 0;  // with the cases that have no result yet
   for (const Run& run : report.runs) {

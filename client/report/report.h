@@ -29,6 +29,8 @@ struct Run {
   std::vector<v1::CaseResult> results;
   int total = 0;                         // cases the job has; 0 until known
   std::map<std::string, int> op_totals;  // the same by operator; empty until known
+  // Named shapes that have fewer shapes drawn near them than the user asked for (--held-out).
+  std::vector<std::string> held_out_lacking;
 };
 
 struct Report {

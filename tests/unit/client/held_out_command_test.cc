@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
 namespace assay::client::testing {
@@ -49,6 +50,14 @@ TEST(HeldOutCommand, ShapesThatHaveNoneNearThemAreTold) {
   EXPECT_EQ(output.code, 0);
   EXPECT_THAT(output.err, HasSubstr("assay: held-out: no shape was drawn near gemm m=8 n=8 k=8 "
                                     "(and 1 more): extents below 16 are kept"));
+  const auto report = [&](std::string n) {
+    const Output document = Assay(service, {"run", "gemm", "--m", "8", "--n", std::move(n), "--k",
+                                            "8", "--held-out", "1", "--format", "json"});
+    return nlohmann::json::parse(document.out);
+  };
+  EXPECT_EQ(report("8,64,9")["held_out_lacking"],
+            nlohmann::json({"gemm m=8 n=8 k=8", "gemm m=8 n=9 k=8"}));
+  EXPECT_FALSE(report("64").contains("held_out_lacking"));
 }
 
 TEST(HeldOutCommand, NeedsShapesOfAnOperator) {
