@@ -23,6 +23,7 @@ constexpr std::int64_t kTail = 8;                      // [elements] of a row th
 constexpr std::int64_t kOverrun = 64;                  // [bytes] written outside the output
 constexpr double kScaleError = 1.01;                   // the factor of scale-off
 constexpr std::int64_t kRaceOdds = 10;                 // one of this many launches shows the race
+constexpr std::int64_t kRareOdds = 100;                // one of this many is rare-launch's
 constexpr double kGain = 1 + 1e-4;                     // factors below the bound
 constexpr double kSmallGain = 1 + 1e-5;
 constexpr double kScaleOfExp = 1 + 1e-6;   // of the argument
@@ -107,11 +108,16 @@ absl::Status TamperedKernel::Launch(std::span<const TensorView> inputs, const Te
   if (absl::Status s = Described(ChangeOperands(operands, *stream)); !s.ok()) return s;
   const bool cut = Is("truncating-output");
   if (absl::Status s = right_->Launch(operands, cut ? wide_ : output); !s.ok()) return s;
-  if (std::optional<Tamper> hidden = Hidden(output.extents)) {
+  const int launch = launches_++;
+  if (std::optional<Tamper> hidden = Hidden(output.extents, launch)) {
     hidden->view = output;
     return Described(Do(*hidden, *stream));
   }
-  return Described(Spoil(inputs, output, launches_++, *stream));
+  return Described(Spoil(inputs, output, launch, *stream));
+}
+
+bool TamperedKernel::IsDrawn(int launch, std::int64_t odds) const {
+  return site_.Draw(kLaunchDraw + static_cast<std::uint32_t>(launch), odds) == 0;
 }
 
 bool TamperedKernel::LeavesUnwritten() const {
@@ -161,7 +167,7 @@ gpu::ErrorCode TamperedKernel::ChangeOperands(std::span<TensorView> operands,
   return gpu::kOk;
 }
 
-std::optional<Tamper> TamperedKernel::Hidden(const Extents& output) const {
+std::optional<Tamper> TamperedKernel::Hidden(const Extents& output, int launch) const {
   const auto factor = [&](double f) {
     return Tamper{.change = Change::kScale, .tile = Whole(output), .factor = f};
   };
@@ -199,6 +205,11 @@ std::optional<Tamper> TamperedKernel::Hidden(const Extents& output) const {
       flips.code |= bit(draw);
     }
     return flips;
+  }
+  if (Is("rare-launch") && IsDrawn(launch, kRareOdds)) {
+    Tamper wrong = factor(kWrong);
+    wrong.tile = element_;
+    return wrong;
   }
   return std::nullopt;
 }
@@ -264,10 +275,7 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
     return Do({.change = Change::kFlip, .view = inputs[0], .tile = Tile{}, .code = 1}, stream);
   }
   if (Is("nondeterministic") && launch % 2 == 1) return element(Change::kFlip, 1);
-  if (Is("race")) {
-    const auto drawn = kLaunchDraw + static_cast<std::uint32_t>(launch);
-    return site_.Draw(drawn, kRaceOdds) == 0 ? element(Change::kFlip, 1) : gpu::kOk;
-  }
+  if (Is("race") && IsDrawn(launch, kRaceOdds)) return element(Change::kFlip, 1);
   if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
   if (Is("far-past-the-end")) {
     return gpu::LaunchOverwrite(first + kFar, kOverrun, 0, stream);

@@ -39,7 +39,7 @@ inline constexpr std::string_view kGpuDefects[] = {
     "unwritten-tail", "unwritten-tile", "past-the-end", "before-the-start", "writes-padding",
     "changes-input",
     // Launches.
-    "nondeterministic", "race",
+    "nondeterministic", "race", "rare-launch",
     // Defects that end the context or the process.
     "crash", "far-past-the-end", "hang"};
 using Defect = NamedDefect<kGpuDefects>;
@@ -89,8 +89,10 @@ class TamperedKernel final : public Kernel {
 
   // Puts changed copies in the place of operands, before the correct kernel is enqueued.
   gpu::ErrorCode ChangeOperands(std::span<TensorView> operands, gpu::Stream stream) const;
-  // The change of the output that hides below the bound of each element, if the defect is one.
-  std::optional<gpu::Tamper> Hidden(const Extents& output) const;
+  // Whether this launch is one of those that are wrong, if one of `odds` is.
+  bool IsDrawn(int launch, std::int64_t odds) const;
+  // The change of the output that hides below the bound of each element, if the launch has one.
+  std::optional<gpu::Tamper> Hidden(const Extents& output, int launch) const;
   // Makes the defect after the correct kernel was enqueued.
   gpu::ErrorCode Spoil(std::span<const TensorView> inputs, const TensorView& output, int launch,
                        gpu::Stream stream) const;
