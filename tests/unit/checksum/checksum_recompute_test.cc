@@ -311,6 +311,19 @@ TEST(LineRecompute, TheHostFindsAReferenceThatIsOff) {
   EXPECT_EQ(fault([](ReferenceBuffers& r) { r.allowance[7] = 0; }), "") << "stricter with others";
 }
 
+// Sums of zeros in fp64 have next to no allowance. The device may have one of 1e-300, and no more.
+TEST(LineRecompute, TheHostGrantsTheDeviceAlmostNothingBesideAnAllowanceOfZero) {
+  TestGemm g({.m = 2, .n = 5, .k = 1}, DType::kF64);
+  Lines recompute(g);
+  const auto fault = [&](double allowance) {
+    recompute.device.spoil = [=](ReferenceBuffers& r) { r.allowance[3] = allowance; };
+    return recompute.Recheck(recompute.Compare({{0, 0}}, false));
+  };
+  EXPECT_EQ(fault(0.75e-300), "");
+  EXPECT_EQ(fault(1e-300), "");
+  EXPECT_THAT(fault(1.5e-300), HasSubstr("host and device disagree at [0,3]"));
+}
+
 TEST(LineRecompute, TheHostLooksAtWhatIsCalledWrong) {
   TestGemm g({.m = 6, .n = 20, .k = 3, .batch = 2}, DType::kF32);
   g.Fill(1);

@@ -545,7 +545,44 @@ TEST(ChecksumVerifier, SaturationIsNotFollowed) {
             "4 unsupported: some results are beyond e4m3fn's largest number and saturate, which "
             "checksums do not follow; verify in full");
   EXPECT_EQ(end(DType::kE4M3FN, DType::kE4M3FN, 448, 448, -100), "") << "wrong all the same";
+  EXPECT_THAT(end(DType::kE4M3FNUZ, DType::kE4M3FNUZ, 120, 240, 0, true),
+              StartsWith("1 row beyond"));
+  EXPECT_THAT(end(DType::kE4M3FNUZ, DType::kE4M3FNUZ, 240, 240, 0),
+              StartsWith("4 unsupported: some results are beyond e4m3fnuz's largest number"));
+  EXPECT_EQ(end(DType::kE4M3FNUZ, DType::kE4M3FNUZ, 240, 240, -50), "");
   EXPECT_EQ(end(DType::kF16, DType::kF16, 60000, kInf, 0), "") << "is infinite, and right";
+}
+
+// A result beyond the largest number that rounds to it is not told from one that saturates. The
+// last number that rounds to it is half a step beyond.
+TEST(ChecksumVerifier, WhatRoundsToTheLargestNumberCountsAsSaturated) {
+  const auto end = [](DType t, double beyond, double largest) {
+    TestGemm g({.m = 8, .n = 8, .k = 2}, t, "normal", t);
+    g.Fill(1);
+    for (std::int64_t j = 0; j < 8; ++j) {
+      g.Set(g.inputs[1], 0, 0, j, 2);
+      g.Set(g.inputs[1], 0, 1, j, 1);
+    }
+    g.Set(g.inputs[0], 0, 3, 0, largest / 2);
+    g.Set(g.inputs[0], 0, 3, 1, beyond);
+    g.Compute();
+    for (std::int64_t j = 0; j < 8; ++j) g.Set(g.output, 0, 3, j, largest);
+    Verifying v(g);
+    v.Disturb({0, 0, 0, 1e4}, {});
+    return Text(v.Verify()) + v.f.fault;
+  };
+  struct {
+    DType format;
+    double largest, half_a_step;
+  } const formats[] = {{DType::kE4M3FN, 448, 16}, {DType::kE4M3FNUZ, 240, 8}};
+  for (const auto& [format, largest, half_a_step] : formats) {
+    const std::string saturated =
+        Cat("4 unsupported: some results are beyond ", Name(format), "'s largest number");
+    EXPECT_THAT(end(format, 0, largest), StartsWith("1 row beyond")) << Name(format);
+    for (const double beyond : {half_a_step / 4, half_a_step, 2 * half_a_step}) {
+      EXPECT_THAT(end(format, beyond, largest), StartsWith(saturated)) << beyond;
+    }
+  }
 }
 
 TEST(ChecksumVerifier, EndsWithWhatTheDeviceRefuses) {

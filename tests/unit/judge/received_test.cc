@@ -102,6 +102,36 @@ TEST(ReceivedOperands, FlushingExplainsNothingElse) {
   }
 }
 
+// The smallest numbers of fp64 are so far apart that an error can be exactly as large as its bound.
+TEST(ReceivedOperands, AnErrorAsLargeAsItsBoundIsWithinIt) {
+  constexpr double kLeast = 0x1p-1074, kSubnormal = 0x1p-1030;
+  Sent sent(DType::kF64);
+  TestGemm& g = sent.g;
+  for (std::int64_t j = 0; j < 30; ++j) g.Set(g.inputs[1], 0, 0, j, 384);
+  // The farthest that element (i, 2) may be, with this element of A.
+  const auto farthest = [&](std::int64_t i, double a, bool flushes) {
+    double value = 0, allowance = 0;
+    g.Set(g.inputs[0], 0, i, 0, a);
+    GemmOp().ReferenceAt(g.c, g.plan, g, std::vector<std::int64_t>{i * 30 + 2}, &value, &allowance);
+    return value +
+           TBound(OutputRoundingOf(DType::kF64, flushes), value, g.plan.proven_factor * allowance);
+  };
+  const double flushed = farthest(3, 0, true);
+  farthest(3, kSubnormal, true);
+  const double kept = farthest(4, kSubnormal, false);
+  ASSERT_GT(kept, 384 * kSubnormal);
+  ASSERT_LT(flushed, kept);
+  g.Compute();
+  const auto explains = [&](double row3, double one) {
+    for (std::int64_t j = 0; j < 30; ++j) g.Set(g.output, 0, 3, j, row3);
+    g.Set(g.output, 0, 4, 2, one);
+    return sent.Explains();
+  };
+  EXPECT_TRUE(explains(flushed, kept));
+  EXPECT_FALSE(explains(flushed + kLeast, kept)) << "not flushed";
+  EXPECT_FALSE(explains(flushed, kept + kLeast)) << "neither flushed nor right";
+}
+
 // The output's subnormal numbers are flushed, too; what is wrong is not measured by them.
 TEST(ReceivedOperands, FlushingIsThatOfTheOutput) {
   Sent sent;

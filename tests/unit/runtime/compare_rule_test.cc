@@ -499,6 +499,7 @@ TEST(CompareRule, StorageIndexFollowsTheStrides) {
                             {2, 3, 4, 4, 15},   // padding between matrices alone
                             {3, 1, 4, 4, 9},    // the same, of a row each
                             {2, 1, 4, 9, 4},    // one row each: its stride means nothing
+                            {2, 3, 4, 4, 0},    // the same matrix twice
                             {4, 3, 5, 8, 29}};  // both
   for (const Extents& e : shapes) {
     std::int64_t logical = 0;
