@@ -53,14 +53,16 @@ ASSAY_HOST_DEVICE inline ElementwiseElement MakeElementwiseElement(const Element
     case ElementwiseKind::kSiluMul: {
       if (!std::isfinite(b)) return {r, 0.0};
       const double product = std::abs(a * b);
-      return {r, t.u * ((4 * size + 12) * result + 8 * product) + 2 * product * t.tiny +
-                     (std::abs(b) + 1) * t.lost + product * t.intermediate};
+      // A product beyond fp64 makes it infinite: no term is infinity times 0.
+      return {r, (4 * t.u * size + 12 * t.u) * result +
+                     product * (8 * t.u + 2 * t.tiny + t.intermediate) +
+                     (std::abs(b) + 1) * t.lost};
     }
     case ElementwiseKind::kGelu:
     case ElementwiseKind::kGeluTanh:
       break;
   }
-  return {r, t.u * (16 * size + 4 * result) + 2 * t.lost + size * t.intermediate};
+  return {r, 16 * t.u * size + 4 * t.u * result + 2 * t.lost + size * t.intermediate};
 }
 
 }  // namespace assay::kernels

@@ -89,6 +89,26 @@ TEST(ElementwiseReference, AllowanceIsTheFormulasOne) {
   EXPECT_NEAR(gelu.allowance[0], 2 * 0x1p-53 * (16 * 2 + 4 * std::abs(gelu.value[0])), 1e-24);
 }
 
+// Any number is within an infinite allowance, and the judge says so. A NaN would blame the device.
+TEST(ElementwiseReference, AllowanceBesideTheLargestNumbersIsNoNaN) {
+  const auto at = [](const char* kind, double a, double b) {
+    return Plain(Of(kind, 1, 1), DType::kF64,
+                 [=](int operand, std::int64_t) { return operand == 0 ? a : b; });
+  };
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const PlainResult beyond = at("silu_mul", -1e300, 1e300);
+  EXPECT_EQ(beyond.value[0], 0);
+  EXPECT_EQ(beyond.allowance[0], kInf);
+  const PlainResult within = at("silu_mul", -kLargest, 0.5);
+  EXPECT_EQ(within.value[0], 0);
+  EXPECT_LT(within.allowance[0], 1e-14 * kLargest);
+  for (const char* kind : {"gelu", "gelu_tanh"}) {
+    for (const double a : {-kLargest, kLargest}) {
+      EXPECT_LT(at(kind, a, 0).allowance[0], 1e-14 * kLargest) << kind << " " << a;
+    }
+  }
+}
+
 TEST(ElementwiseReference, WhatAKernelDeclaresWidensTheAllowance) {
   const Case c = MakeCase(Of("silu_mul", 1, 1), DType::kF32);
   Plan plan = PlanOf(c);
