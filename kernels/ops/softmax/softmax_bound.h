@@ -48,7 +48,9 @@ ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r
   const double roundings =
       2 * std::abs(x - row.max) + 2 * (std::abs(x) + std::abs(row.max)) + row_roundings;
   const Arithmetic& a = t.arithmetic;
-  return a.times * (r * a.u * roundings + kFlushedExp * a.min_normal) + r * t.held.roundoff +
+  // The roundings are infinite beside the largest numbers of fp64, such as those that mask.
+  const double rounded = r > 0 ? r * a.u * roundings : 0.0;
+  return a.times * (rounded + kFlushedExp * a.min_normal) + r * t.held.roundoff +
          SoftmaxStepLoss(t.held, row.sum);
 }
 

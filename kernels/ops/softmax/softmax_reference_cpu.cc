@@ -64,7 +64,9 @@ void Row(const SoftmaxTerms& terms, std::int64_t n, const double* x, double* val
     const V v = hn::LoadU(d, x + i);
     const V r = hn::Div(hn::LoadU(d, value + i), l);
     const V distance = hn::Add(hn::Abs(hn::Sub(v, max)), hn::Add(hn::Abs(v), size));
-    const V e = hn::MulAdd(r, hn::MulAdd(u, hn::MulAdd(two, distance, fixed), held), flush);
+    // As SoftmaxAllowance: nothing of what may be infinite where r is 0.
+    const V relative = hn::MulAdd(u, hn::MulAdd(two, distance, fixed), held);
+    const V e = hn::MulAdd(r, hn::IfThenElseZero(hn::Gt(r, hn::Zero(d)), relative), flush);
     hn::StoreU(r, d, value + i);
     // As SoftmaxAllowance: nothing where r or x is not finite.
     const auto finite = hn::And(hn::Eq(r, r), hn::Lt(hn::Abs(v), infinity));

@@ -84,6 +84,26 @@ TEST(SoftmaxReference, RowsSumToOneAndLargeScoresHold) {
   }
 }
 
+// A mask of fp64's lowest number: |x − m| + |x| overflows, and the weight is 0.
+TEST(SoftmaxReference, AMaskOfTheLowestNumberHasNoAllowance) {
+  const Case c = MakeCase(SoftmaxProblem{.rows = 3, .cols = 9}, DType::kF64);
+  const PlainResult r = ExpectFastIsPlain(c, [](int, std::int64_t i) {
+    if (i % 2 == 1) return std::numeric_limits<double>::lowest();
+    return i / 9 == 2 ? 0x1p1023 : static_cast<double>(i % 9);
+  });
+  for (std::size_t i = 0; i < 27; ++i) {
+    if (i % 2 == 1) {
+      EXPECT_EQ(r.value[i], 0) << i;
+      EXPECT_LT(r.allowance[i], 1e-300) << i;
+    } else if (i < 18) {
+      EXPECT_GT(r.value[i], 0) << i;
+      EXPECT_LT(r.allowance[i], 1e-14) << i;
+    } else {
+      EXPECT_EQ(r.allowance[i], kInf) << i << ": the judge says that any number is within it";
+    }
+  }
+}
+
 // A kernel that stores its exponentials in fp16, reads them back and divides. Most of these lie
 // below fp16's normal numbers. With the declaration every element is within its bound, and without
 // it some is not.
