@@ -271,8 +271,7 @@ class Jury {
           absl::StrFormat("%s of %s elements beyond %s (error/bound %.4g)",
                           Grouped(r_.beyond_proven), Grouped(r_.count),
                           plan_.exact ? "the exact result" : "their proven bound", r_.rho_proven);
-      const bool explained = !e_.unexplained || e_.unexplained->beyond_proven == 0;
-      if (!plan_.exact && explained && OverflowMayEndFinite(case_, plan_)) {
+      if (OverflowExplainsErrors()) {
         AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
                  "; a sum of these inputs may overflow in the accumulator of a right "
                  "kernel, and what follows may make a number of it");
@@ -335,8 +334,9 @@ class Jury {
   // An element beyond its bound says more than the errors of all of them.
   void Precision() {
     if (!BoundGates() || judgement_.verdict == Verdict::kFailed) return;
-    // Elements that a right kernel may flush to 0 err by more than rounding.
-    if (r_.beyond_proven > 0 && HasSubnormalInputs()) return;
+    // Elements that a right kernel may flush to 0, or that an overflow makes 0, err by more than
+    // rounding.
+    if (r_.beyond_proven > 0 && (HasSubnormalInputs() || OverflowExplainsErrors())) return;
     for (const PrecisionFinding& f : e_.precision) {
       const bool doubtful = f.verdict == Verdict::kInconclusive;
       const bool decides = !doubtful && judgement_.verdict != Verdict::kFailed;
@@ -361,6 +361,13 @@ class Jury {
       return Info(o.dtype).is_integer || o.pattern.kind == PatternKind::kNormal ||
              o.pattern.kind == PatternKind::kUniform;
     });
+  }
+
+  // Whether a sum that overflows in a right kernel, and what it makes of it, may be behind every
+  // element beyond its proven bound.
+  bool OverflowExplainsErrors() const {
+    const bool explained = !e_.unexplained || e_.unexplained->beyond_proven == 0;
+    return !plan_.exact && explained && OverflowMayEndFinite(case_, plan_);
   }
 
   // Whether a device or kernel keeps subnormal numbers or flushes them is a property

@@ -387,6 +387,23 @@ TEST_F(Limits, WhatFailedAlreadyNeedsNoPrecision) {
   EXPECT_EQ(Said(), "FAILED precision") << "nothing is beyond its bound";
 }
 
+// A norm of infinite deviation is 0, which no rounding explains either.
+TEST_F(Limits, WhatAnOverflowMakesOfElementsIsNoPrecision) {
+  case_.problem = LayerNormProblem{};
+  evidence_.precision = {Below(Verdict::kFailed, Reason::kStructure, "too small")};
+  result_.beyond_proven = 1;
+  EXPECT_EQ(Said(), "FAILED bound");
+  plan_.largest_intermediate = 1e39;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  evidence_.unexplained = Unexplained{};
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  evidence_.unexplained->beyond_proven = 1;
+  EXPECT_EQ(Said(), "FAILED bound");
+  evidence_.unexplained.reset();
+  result_.beyond_proven = 0;
+  EXPECT_EQ(Said(), "FAILED structure") << "nothing is beyond its bound";
+}
+
 TEST_F(Limits, WhatDecidesComesBeforeWhatIsDoubted) {
   evidence_.precision = {Below(Verdict::kInconclusive, Reason::kSuspect, "one"),
                          Below(Verdict::kFailed, Reason::kStructure, "two"),
