@@ -511,6 +511,21 @@ TEST_F(CompareProduct, PaddingIsRefused) {
   EXPECT_THAT(Refusal(), HasSubstr("without padding"));
 }
 
+// A sum of squares beyond fp32 is infinite in a right kernel, and its row is 0.
+TEST_F(CompareTensors, ANormOfInfiniteDeviationIsNoFailure) {
+  c_.has_operation = true;
+  c_.rule.problem = LayerNormProblem{.rows = 4, .cols = 64};
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {4, 64}};
+  c_.inputs = {{DType::kF32, {4, 64}}};
+  for (const double step : {1e30, 1.0}) {
+    bytes_ = {Packed(DType::kF32, std::vector<double>(256)), "",
+              Packed(DType::kF32, Ramp(256, step))};
+    const CaseOutcome outcome = Done();
+    EXPECT_EQ(outcome.verdict, step > 1 ? Verdict::kInconclusive : Verdict::kFailed) << step;
+  }
+}
+
 // Frameworks keep weight and bias in the format of the model, others in fp32.
 TEST_F(CompareTensors, WeightsOfANormMayHaveTheFormatOfItsInput) {
   const std::vector<double> x = {1, 5, 2, 6}, weight = {2, 3}, bias = {10, -1};
