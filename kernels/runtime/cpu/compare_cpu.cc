@@ -1,6 +1,6 @@
 #include "kernels/runtime/cpu/compare_cpu.h"
 
-#include <algorithm>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -19,15 +19,13 @@ absl::StatusOr<CompareResult> CompareCpu(const CompareRequest& request) {
 
   std::vector<internal::ChunkSums> sums(static_cast<std::size_t>(chunks));
   std::mutex mutex;
-  std::vector<std::pair<std::int64_t, CompareResult>> parts;
+  std::map<std::int64_t, CompareResult> parts;  // by their first chunk, in whose order they merge
   ParallelFor(chunks, /*grain=*/2, [&](std::int64_t begin, std::int64_t end) {
     CompareResult part;
     internal::CompareChunks(request, rule, begin, end, sums.data(), &part);
     const std::lock_guard<std::mutex> lock(mutex);
-    parts.emplace_back(begin, std::move(part));
+    parts.emplace(begin, std::move(part));
   });
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
 
   CompareResult result;
   for (const auto& [begin, part] : parts) internal::MergeCompare(part, &result);
