@@ -9,6 +9,7 @@
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_RECORDS_INL_H_
 #endif
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -32,6 +33,21 @@ HWY_INLINE V Ratio(V error, V bound) {
   return hn::IfThenElse(hn::Le(error, bound), inside, outside);
 }
 
+// a·b + c, rounded once, as the rule of one element rounds its bounds (compare_rule.h).
+HWY_INLINE V Fused(V a, V b, V c) {
+#if HWY_NATIVE_FMA
+  return hn::MulAdd(a, b, c);
+#else
+  const D d;
+  HWY_ALIGN double x[hn::MaxLanes(d)], y[hn::MaxLanes(d)], sum[hn::MaxLanes(d)];
+  hn::Store(a, d, x);
+  hn::Store(b, d, y);
+  hn::Store(c, d, sum);
+  for (std::size_t k = 0; k < hn::Lanes(d); ++k) sum[k] = std::fma(x[k], y[k], sum[k]);
+  return hn::Load(d, sum);
+#endif
+}
+
 // The values that these passes share, for one vector of elements.
 template <Storage kStorage>
 struct Finite {
@@ -47,9 +63,9 @@ struct Finite {
     if (rule.exact) expected = rounded;
     error = hn::Abs(hn::Sub(actual, expected));
     magnitude = hn::Abs(expected);
-    const V rounding = hn::MulAdd(hn::Set(d, rule.u), magnitude, hn::Set(d, rule.eta_half));
-    bound = hn::MulAdd(hn::Set(d, rule.e_factor), e, rounding);
-    bound_proven = hn::MulAdd(hn::Set(d, rule.proven_factor), e, rounding);
+    const V rounding = Fused(hn::Set(d, rule.u), magnitude, hn::Set(d, rule.eta_half));
+    bound = Fused(hn::Set(d, rule.e_factor), e, rounding);
+    bound_proven = Fused(hn::Set(d, rule.proven_factor), e, rounding);
   }
 
   HWY_INLINE V Ulps(const CompareRule& rule) const {
@@ -125,7 +141,7 @@ HWY_NOINLINE void Counts(const CompareRule& rule, const void* block, const doubl
         break;
       case Gate::kAllClose: {
         const V rtol = hn::Set(d, rule.rtol);
-        gate = hn::Le(x.error, hn::MulAdd(rtol, x.magnitude, hn::Set(d, rule.atol)));
+        gate = hn::Le(x.error, Fused(rtol, x.magnitude, hn::Set(d, rule.atol)));
         break;
       }
       case Gate::kUlp:
