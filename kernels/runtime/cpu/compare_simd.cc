@@ -37,9 +37,8 @@ class Walk {
     width_ = Info(rule.dtype).storage_bits;
     staged_ = width_ < 8 || (width_ == 8 && !rule.is_integer);
     if (staged_) {
-      for (std::size_t code = 0; code < values_.size(); ++code) {
-        values_[code] = ToFloat(rule.dtype, code);
-      }
+      std::size_t code = 0;
+      for (float& value : values_) value = ToFloat(rule.dtype, code++);
     }
     zeros_.fill(0.0);
     thresholds_ = ThresholdsFor(rule_, c_, loose_);
@@ -199,7 +198,8 @@ class Walk {
   // Adds the digests of elements [at, at + n). Main has computed some of them.
   void Digest(std::int64_t at, std::int64_t n, const unsigned char* raw, const MainOut& main) {
     if (main.digested == n && !special_) {
-      for (int k = 0; k < 2; ++k) digest_[k] = hn::Add(digest_[k], main.digest[k]);
+      digest_[0] = hn::Add(digest_[0], main.digest[0]);
+      digest_[1] = hn::Add(digest_[1], main.digest[1]);
       return;
     }
     const std::int64_t first = at * width_ / 64;
