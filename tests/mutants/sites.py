@@ -113,12 +113,12 @@ class Source:
         return pairs
 
     def find_ranges(self):
-        """Where nothing is changed: messages, enums, constants, static_assert, template heads, labels, loops' steps."""
+        """Where nothing is changed: messages, types, constants, static_assert, template heads, labels, loops' steps."""
         self.closed = []
         for m in WORDING.finditer(self.code):
             self.closed.append((m.end() - 1, self.pairs.get(m.end() - 1, m.end())))
         for m in re.finditer(r"\bstatic_assert\(|\btemplate <|\bcase\b[^:\n]*(?:::\w+)*:|\boperator\b[^(]*\(|\bif constexpr \([^\n]*"
-                             r"|\brequires\b[^\n]*", self.code):
+                             r"|\brequires\b[^\n]*|\busing\b[^;]*", self.code):
             end = m.end()
             if m.group().endswith("(") and m.group().startswith("static"):
                 end = self.pairs.get(m.end() - 1, end)

@@ -82,7 +82,7 @@ inline bool HasFineLattice(DType t) {
 
 // If `loose` is set, thresholds may be lower than necessary, which saves instructions.
 inline Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c, bool loose) {
-  Thresholds t;
+  Thresholds t = {};
   t.rho = std::min(c.rho, std::numeric_limits<double>::max());  // Inf times T = 0 would be NaN
   t.rho_proven = std::min(c.rho_proven, std::numeric_limits<double>::max());
   // Zero outputs are common in the small formats, so the staging code looks for them.
@@ -138,7 +138,7 @@ struct MainOut {
   bool direct_dot;  // errors are too large to get the dot product from the squares
   bool record;      // a threshold was reached
   bool exceeded;    // a bound may have been exceeded
-  bool tiny;        // some |r| may round to zero
+  bool tiny;        // some |r| may round to zero, or is subnormal FP64
   bool bias;        // some element's rounding may be far above its allowance
   VU digest[2];
   std::int64_t digested;  // the digest covers this many elements from the first on
@@ -253,7 +253,9 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
       d, hn::And(hn::IsFinite(abs_error), hn::Le(max_expected, hn::Set(d, rule.max_finite))));
   out->max_abs_error = max_error;
   out->max_abs_expected = max_expected;
-  const V tiny = hn::Set(d, rule.is_integer ? 0.5 : rule.min_subnormal);
+  // Without fused multiply-adds, the product with a subnormal FP64 number hides a zero output.
+  const double least = kStorage == Storage::kF64 ? rule.min_normal : rule.min_subnormal;
+  const V tiny = hn::Set(d, rule.is_integer ? 0.5 : least);
   out->tiny = !hn::AllFalse(d, hn::Le(min_expected, tiny));
   // The sign of a NaN means nothing.
   const bool odd_allowance = !hn::AllTrue(d, hn::IsFinite(e_sum));

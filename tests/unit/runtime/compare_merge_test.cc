@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/numerics/digest.h"
+#include "kernels/runtime/cpu/compare_canonical.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/cpu/compare_element.h"
 #include "kernels/runtime/cpu/compare_simd.h"
@@ -211,6 +215,31 @@ TEST(ComparePlain, ComputesDigestsOnlyWhereAsked) {
     for (int k = 0; k < 2; ++k) {
       EXPECT_EQ(c.digest_raw[k], 0u);
       EXPECT_EQ(c.digest_canonical[k], 0u);
+    }
+  }
+}
+
+// What CanonicalWord does, of each word and of no further one.
+TEST(Canonical, MakesAsManyWordsCanonicalAsItIsAsked) {
+  constexpr std::size_t kWords = 300;
+  std::mt19937_64 random(1);
+  for (const DType t : kFormatsUnderTest) {
+    if (Info(t).is_integer) continue;
+    const double values[] = {0.0, -0.0, kNaN, kInf, -kInf, 1.0, -1.0, Info(t).max_finite};
+    std::vector<std::uint64_t> raw(kWords + 100), out(kWords + 100, 42);
+    const int width = Info(t).storage_bits;
+    for (std::uint64_t& word : raw) {
+      word = 0;
+      for (int k = 0; k < 64; k += width) {
+        const std::uint64_t any = random() & (~std::uint64_t{0} >> (64 - width));
+        const double value = values[random() % std::size(values)];
+        word |= (random() % 2 == 0 ? any : RoundToFormat(value, t)) << k;
+      }
+    }
+    internal::Canonical(t).Copy(reinterpret_cast<const unsigned char*>(raw.data()), kWords,
+                                reinterpret_cast<unsigned char*>(out.data()));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      ASSERT_EQ(out[i], i < kWords ? CanonicalWord(t, raw[i]) : 42) << Name(t) << " word " << i;
     }
   }
 }
