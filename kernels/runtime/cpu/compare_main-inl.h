@@ -254,17 +254,16 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   out->max_abs_error = max_error;
   out->max_abs_expected = max_expected;
   // Without fused multiply-adds, the product with a subnormal FP64 number hides a zero output.
-  const double least = kStorage == Storage::kF64 ? rule.min_normal : rule.min_subnormal;
-  const V tiny = hn::Set(d, rule.is_integer ? 0.5 : least);
+  const double small = kStorage == Storage::kF64 ? rule.min_normal : rule.min_subnormal;
+  const V tiny = hn::Set(d, rule.is_integer ? 0.5 : small);
   out->tiny = !hn::AllFalse(d, hn::Le(min_expected, tiny));
   // The sign of a NaN means nothing.
   const bool odd_allowance = !hn::AllTrue(d, hn::IsFinite(e_sum));
   out->record = odd_allowance || AnySign(records);
   // As long as the largest ratio is below 1, it is the tighter threshold.
   out->exceeded = odd_allowance || AnySign(exceeded) || (!watch_bound && out->record);
-  const V quarter_u = hn::Set(d, rule.u / 4);
-  out->bias = floats && !exact &&
-              (odd_allowance || !hn::AllFalse(d, hn::Ge(hn::Mul(quarter_u, max_expected), min_e)));
+  const V quarter = hn::Mul(hn::Set(d, rule.u / 4), max_expected);
+  out->bias = floats && !exact && (odd_allowance || !hn::AllFalse(d, hn::Ge(quarter, min_e)));
   LaneSums& s = out->sums;
   s.abs_error = abs_error;
   s.squared_error = squared_error;
