@@ -154,22 +154,6 @@ absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
                                              " with another spec; use a new one")}});
 }
 
-// Waits while another call makes a job for the request. So the second of two equal calls finds the
-// job of the first, and is neither planned nor counted. Null if there is no id.
-std::shared_ptr<void> JobQueue::ClaimRequest(std::string_view request_id) {
-  if (request_id.empty()) return nullptr;
-  std::unique_lock guard(mutex_);
-  requests_changed_.wait(guard, [&] { return !requests_.contains(request_id); });
-  requests_.emplace(request_id);
-  return {this, [this, id = std::string(request_id)](void*) {
-            {
-              const std::lock_guard released(mutex_);
-              requests_.erase(id);
-            }
-            requests_changed_.notify_all();
-          }};
-}
-
 absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id,
                                          const AdmitJob& admit) {
   if (request_id.size() > kMaxRequestIdBytes) {
@@ -179,7 +163,6 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
   std::vector<FieldError> errors;
   CheckName("request_id", request_id, errors);
   if (!errors.empty()) return BadRequestError(errors);
-  const std::shared_ptr<void> claim = ClaimRequest(request_id);
   if (!request_id.empty()) {
     absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;

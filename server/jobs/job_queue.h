@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -68,7 +67,6 @@ class JobQueue final : public JobManager {
   // Accepting. TakeUp resumes or ends a job that an earlier daemon left.
   void TakeUp(v1::Job job);
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
-  std::shared_ptr<void> ClaimRequest(std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
   void CountWaiting(int jobs);
   // `caller` may be null.
@@ -122,9 +120,7 @@ class JobQueue final : public JobManager {
   std::once_flag drained_;
 
   mutable std::mutex mutex_;
-  std::condition_variable requests_changed_;
-  std::set<std::string, std::less<>> requests_;  // ids for which a call makes a job now
-  std::condition_variable changed_;              // any of the below
+  std::condition_variable changed_;  // any of the below
   std::map<std::string, Job, std::less<>> active_;
   bool stopping_ = false;            // no job takes a place any more
   int waiting_ = 0;                  // jobs not begun, those that are being stored too

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <thread>
 
 #include "google/protobuf/util/time_util.h"
@@ -175,29 +174,6 @@ TEST_F(JobsTest, OneRequestSentByManyAtOnceMakesOneJob) {
   for (const std::string& name : names) EXPECT_EQ(name, names[0]);
   EXPECT_EQ(manager_->List({})->jobs.size(), 1u);
   EXPECT_EQ(Finish(names[0]).verdict(), v1::VERDICT_PASSED);
-}
-
-// Only the call that makes the job asks for its place: its cases count once.
-TEST_F(JobsTest, OneRequestSentByManyAtOnceIsAdmittedOnce) {
-  Start();
-  Meeting meeting;
-  std::atomic<int> admitted = 0;
-  {
-    std::vector<std::jthread> callers;
-    for (int n = 0; n < 4; ++n) {
-      callers.emplace_back([&] {
-        const auto job =
-            manager_->Create(Copies(1), "once", [&](int) -> absl::StatusOr<std::shared_ptr<void>> {
-              ++admitted;
-              meeting.Attend();
-              return std::shared_ptr<void>();
-            });
-        EXPECT_TRUE(job.ok()) << job.status();
-      });
-    }
-  }
-  EXPECT_EQ(admitted, 1);
-  EXPECT_EQ(manager_->List({})->jobs.size(), 1u);
 }
 
 TEST_F(JobsTest, SuiteRunsAndItsMissingRequirementFailsTheJob) {
