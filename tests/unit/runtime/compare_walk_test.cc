@@ -125,8 +125,9 @@ TEST(CompareWalk, PartKeepsTheFirstFiveMismatches) {
 double AllowanceOnTheBound(double error, double factor, double rounding) {
   double e = (error - rounding) / factor;
   for (int k = 0; k < 4; ++k) e = std::nextafter(e, -kInf);
-  for (int k = 0; k < 8; ++k, e = std::nextafter(e, kInf)) {
+  for (int k = 0; k < 8; ++k) {
     if (e >= 0 && std::fma(factor, e, rounding) == error) return e;
+    e = std::nextafter(e, kInf);
   }
   return kNaN;
 }
