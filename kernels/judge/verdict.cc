@@ -98,7 +98,7 @@ class Jury {
     // A kernel that wrote outside its operands may have spoiled what it is judged by:
     // then a disagreement is its doing and not the device's.
     if (!e_.recheck_fault.empty() && e_.guard_hits == 0) {
-      Fault();
+      Add(Verdict::kError, Reason::kFault, e_.recheck_fault);
       return std::move(judgement_);
     }
     Memory();
@@ -128,17 +128,6 @@ class Jury {
     Add(verdict, reason,
         Cat(headline, known ? Cat("; worst ", Element(r_.worst, plan_)) : "", rest));
     if (known) judgement_.findings.back().headline = headline.size();
-  }
-
-  // Where sums overflow FP64, references differ as right kernels do: a fused multiply-add gives an
-  // infinity where a product by itself gives a NaN.
-  void Fault() {
-    if (case_.dtype == DType::kF64 && MayOverflowInside(case_, plan_)) {
-      Add(Verdict::kInconclusive, Reason::kSuspect,
-          Cat(e_.recheck_fault, "; sums of these inputs may overflow FP64, which both compute in"));
-      return;
-    }
-    Add(Verdict::kError, Reason::kFault, e_.recheck_fault);
   }
 
   void Memory() {
