@@ -508,6 +508,22 @@ TEST_F(CompareTensors, ANormOfInfiniteDeviationIsNoFailure) {
   }
 }
 
+// Attention masks often are the format's lowest number, whose distance to a score overflows fp64.
+TEST_F(CompareTensors, ASoftmaxWithAMaskOfTheLowestNumberIsJudged) {
+  constexpr double kLowest = std::numeric_limits<double>::lowest();
+  c_.has_operation = true;
+  c_.rule.problem = SoftmaxProblem{.rows = 2, .cols = 3};
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF64;
+  c_.actual = {DType::kF64, {2, 3}};
+  c_.inputs = {{DType::kF64, {2, 3}}};
+  const double weight = 1 / (1 + std::exp(-2.0));
+  bytes_ = {Packed(DType::kF64, {weight, 0, 1 - weight, 1, 0, 0}), "",
+            Packed(DType::kF64, {3, kLowest, 1, -5, kLowest, kLowest})};
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+  bytes_[0] = Packed(DType::kF64, {weight, 1e-3, 1 - weight, 1, 0, 0});
+  EXPECT_NE(Done().verdict, Verdict::kPassed);
+}
+
 // Frameworks keep weight and bias in the format of the model, others in fp32.
 TEST_F(CompareTensors, WeightsOfANormMayHaveTheFormatOfItsInput) {
   const std::vector<double> x = {1, 5, 2, 6}, weight = {2, 3}, bias = {10, -1};
