@@ -325,7 +325,7 @@ class Jury {
     if (!BoundGates() || judgement_.verdict == Verdict::kFailed) return;
     // Elements that a right kernel may flush to 0, or that an overflow makes 0, err by more than
     // rounding.
-    if (r_.beyond_proven > 0 && (HasSubnormalInputs() || OverflowExplainsErrors())) return;
+    if (r_.beyond_proven > 0 && (HasSubnormalInputs() || OverflowLeavesZeros())) return;
     for (const PrecisionFinding& f : e_.precision) {
       const bool doubtful = f.verdict == Verdict::kInconclusive;
       const bool decides = !doubtful && judgement_.verdict != Verdict::kFailed;
@@ -357,6 +357,11 @@ class Jury {
   bool OverflowExplainsErrors() const {
     const bool explained = !e_.unexplained || e_.unexplained->beyond_proven == 0;
     return !plan_.exact && explained && OverflowMayEndFinite(case_, plan_);
+  }
+
+  // Whether each of them is 0 and should not be: a norm divided by an infinite deviation.
+  bool OverflowLeavesZeros() const {
+    return OverflowExplainsErrors() && r_.zero_count - r_.reference_zero_count >= r_.beyond_proven;
   }
 
   // Whether a device or kernel keeps subnormal numbers or flushes them is a property

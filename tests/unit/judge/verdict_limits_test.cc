@@ -388,18 +388,22 @@ TEST_F(Limits, WhatFailedAlreadyNeedsNoPrecision) {
 }
 
 // A norm of infinite deviation is 0, which no rounding explains either.
-TEST_F(Limits, WhatAnOverflowMakesOfElementsIsNoPrecision) {
+TEST_F(Limits, WhatAnOverflowMakesZeroIsNoErrorOfPrecision) {
   case_.problem = LayerNormProblem{};
   evidence_.precision = {Below(Verdict::kFailed, Reason::kStructure, "too small")};
-  result_.beyond_proven = 1;
+  result_.beyond_proven = 7;
+  result_.zero_count = 10;
+  result_.reference_zero_count = 3;
   EXPECT_EQ(Said(), "FAILED bound");
   plan_.largest_intermediate = 1e39;
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
-  evidence_.unexplained = Unexplained{};
-  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
-  evidence_.unexplained->beyond_proven = 1;
+  result_.reference_zero_count = 4;
+  EXPECT_EQ(Said(), "FAILED structure suspect") << "one of them is no 0";
+  result_.reference_zero_count = 3;
+  evidence_.unexplained = Unexplained{.of_wrong_class = 0, .beyond_proven = 1};
   EXPECT_EQ(Said(), "FAILED bound");
-  evidence_.unexplained.reset();
+  evidence_.unexplained->beyond_proven = 0;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
   result_.beyond_proven = 0;
   EXPECT_EQ(Said(), "FAILED structure") << "nothing is beyond its bound";
 }
