@@ -49,7 +49,7 @@ void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRI
   V max = hn::Neg(infinity), largest = zero;
   EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
     const V v = inside(hn::LoadU(d, x + i), max), value = inside(hn::LoadU(d, r + i), zero);
-    max = hn::Max(v, max);  // beside a NaN the second operand
+    max = hn::Max(v, max);  // on x86 not a NaN
     largest = hn::Max(value, largest);
   });
   max = hn::MaxOfLanes(d, max);

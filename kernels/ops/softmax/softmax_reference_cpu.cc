@@ -31,7 +31,7 @@ void Row(const SoftmaxTerms& terms, std::int64_t n, const double* x, double* val
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V largest = hn::Set(d, -std::numeric_limits<double>::infinity());
   for (std::int64_t i = 0; i < n; i += lanes) {
-    // Beside a NaN the second operand: a NaN spreads through l.
+    // Beside a NaN any of the two: a NaN spreads through l.
     largest = hn::Max(hn::LoadU(d, x + i), largest);
   }
   const V max = hn::MaxOfLanes(d, largest);

@@ -41,7 +41,6 @@ class Walk {
       for (float& value : values_) value = ToFloat(rule.dtype, code++);
     }
     zeros_.fill(0.0);
-    thresholds_ = ThresholdsFor(rule_, c_, loose_);
   }
 
   void Chunk(std::int64_t chunk, ChunkSums* sums) {
@@ -285,7 +284,7 @@ class Walk {
   bool loose_ = true;
   int false_records_ = 0;  // blocks that reached a threshold and set no record
   bool special_ = false;   // NaNs or negative zeros: the canonical form differs
-  Thresholds thresholds_;
+  Thresholds thresholds_ = ThresholdsFor(rule_, c_, loose_);
   LaneSums lanes_;
   // Lane by lane, from clean blocks. Finish adds them to the result.
   V max_abs_error_ = hn::Zero(D());

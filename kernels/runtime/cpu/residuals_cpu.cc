@@ -25,7 +25,8 @@ using internal::RowResiduals;
 std::int64_t LargestOfRow(const ResidualRequest& request, std::int64_t row, double largest,
                           const std::vector<double>& columns) {
   constexpr double kNear = 1 - 0x1p-20;  // 1/σ of the sums is within 2^-30
-  const double least = largest * largest * kNear;
+  // An infinite z says nothing of its column; the largest of the others is looked for.
+  const double least = std::isfinite(largest) ? largest * largest * kNear : 0.0;
   const Extents& x = request.output.extents;
   std::int64_t found = -1;
   double most = -1;
