@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -44,6 +45,23 @@ TEST_F(SupervisorTest, AnAnswerIsStampedAndTheWorkerStays) {
   EXPECT_GT(google::protobuf::util::TimeUtil::DurationToNanoseconds(first.duration()), 0);
   EXPECT_EQ(Run("answer").implementation(), first.implementation()) << "another process";
   EXPECT_THAT(restarts(), ElementsAre());
+}
+
+// As callers of ListDevices do: the thread sanitizer sees what is not guarded against them.
+TEST_F(SupervisorTest, OthersLookAtTheDeviceMeanwhile) {
+  Make();
+  std::atomic<bool> over = false;
+  std::thread others([&] {
+    while (!over) {
+      EXPECT_EQ(executor_->Describe().id(), "cpu:0");
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  });
+  for (const char* mode : {"lease", "crash", "timed"}) Run(mode);
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  over = true;
+  others.join();
+  EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_READY);
 }
 
 // On a GPU a user's code runs in the worker's own context. What it left there reaches no other.
