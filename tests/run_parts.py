@@ -245,7 +245,7 @@ PARTS = {
                                        "tests/integration/installed_test.py"),
     "asan": lambda run: run.build("asan", "asan_tests", "fuzz") and run.ctest("asan", "asan", "-L", "^(unit|simt)$", *PROCESSORS),
     "fuzz": lambda run: run.build("asan", "fuzz") and run.check("fuzz", "tests/fuzz/run"),
-    "tsan": lambda run: run.build("tsan", "tsan_tests") and run.ctest("tsan", "tsan", "-L", "^tsan$"),
+    "tsan": lambda run: run.build("tsan", "tsan_tests") and run.ctest("tsan", "tsan", "-L", "^tsan$", *PROCESSORS),
 }
 
 
