@@ -63,7 +63,8 @@ grpc::Status CreateWithHeldOut(const Context& context, Connection& connection,
   if (status.ok() && !lacking.empty()) {
     const std::string more =
         lacking.size() > 1 ? absl::StrCat(" (and ", lacking.size() - 1, " more)") : "";
-    context.streams.err << "assay: held-out: no shape was drawn near " << lacking.front() << more
+    context.streams.err << "assay: held-out: fewer shapes than asked for were drawn near "
+                        << lacking.front() << more
                         << ": extents below 16 are kept, and the daemon has to take the shape\n"
                         << std::flush;
     run->held_out_lacking = std::move(lacking);
@@ -133,7 +134,9 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec, const RunOption
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
-        out << Compact(JobJson(run.job)) << '\n';
+        Json json = JobJson(run.job);
+        if (!run.held_out_lacking.empty()) json["held_out_lacking"] = run.held_out_lacking;
+        out << Compact(json) << '\n';
       } else {
         out << run.job.name() << '\n';
       }

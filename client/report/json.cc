@@ -268,7 +268,7 @@ Json FindingsJson(const Report& report) {
   return findings;
 }
 
-// Named shapes near which too few were drawn for a daemon, each once.
+// Named shapes near which fewer shapes than asked for were drawn, each once.
 Json LackingJson(const Report& report) {
   Json lacking = Json::array();
   for (const Run& run : report.runs) {

@@ -48,8 +48,10 @@ TEST(HeldOutCommand, ShapesThatHaveNoneNearThemAreTold) {
   const Output output =
       Assay(service, {"run", "gemm", "--m", "8", "--n", "8,9", "--k", "8", "--held-out", "1"});
   EXPECT_EQ(output.code, 0);
-  EXPECT_THAT(output.err, HasSubstr("assay: held-out: no shape was drawn near gemm m=8 n=8 k=8 "
-                                    "(and 1 more): extents below 16 are kept"));
+  EXPECT_THAT(
+      output.err,
+      HasSubstr("assay: held-out: fewer shapes than asked for were drawn near gemm m=8 n=8 k=8 "
+                "(and 1 more): extents below 16 are kept"));
   const auto report = [&](std::string n) {
     const Output document = Assay(service, {"run", "gemm", "--m", "8", "--n", std::move(n), "--k",
                                             "8", "--held-out", "1", "--format", "json"});
@@ -58,6 +60,17 @@ TEST(HeldOutCommand, ShapesThatHaveNoneNearThemAreTold) {
   EXPECT_EQ(report("8,64,9")["held_out_lacking"],
             nlohmann::json({"gemm m=8 n=8 k=8", "gemm m=8 n=9 k=8"}));
   EXPECT_FALSE(report("64").contains("held_out_lacking"));
+}
+
+TEST(HeldOutCommand, SubmitNamesShapesThatLackOnesNearThem) {
+  FakeService service;
+  const auto job = [&](std::string n) {
+    const Output output = Assay(service, {"submit", "gemm", "--m", "8", "--n", std::move(n), "--k",
+                                          "8", "--held-out", "1", "--format", "json"});
+    return nlohmann::json::parse(output.out);
+  };
+  EXPECT_EQ(job("8,64")["held_out_lacking"], nlohmann::json({"gemm m=8 n=8 k=8"}));
+  EXPECT_FALSE(job("64").contains("held_out_lacking"));
 }
 
 TEST(HeldOutCommand, NeedsShapesOfAnOperator) {

@@ -163,6 +163,14 @@ TEST(HeldOut, ARefusedShapeIsDrawnAgainUntilItIsGivenUp) {
   EXPECT_THAT(held_out.Lacking(), ElementsAre("gemm m=96 n=96 k=96"));
 }
 
+TEST(HeldOut, AShapeLacksOneOfTwoNearIt) {
+  HeldOut held_out(JobOf({Gemm(64, 64, 64)}), 2);
+  const grpc::Status refused = BadRequest({{"spec.cases[2].gemm.k", "must be even"}});
+  while (held_out.Job().cases().cases_size() == 3) ASSERT_TRUE(held_out.DrawAgain(refused));
+  EXPECT_EQ(held_out.Job().cases().cases_size(), 2) << "the other one stays";
+  EXPECT_THAT(held_out.Lacking(), ElementsAre("gemm m=64 n=64 k=64"));
+}
+
 // The daemon ends a long list of mistakes with a line of the whole job.
 TEST(HeldOut, TheRestOfALongListSpeaksAgainstNoOtherShape) {
   HeldOut held_out(JobOf({Gemm(64, 64, 64), Gemm(96, 96, 96)}), 1);
