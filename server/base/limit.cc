@@ -15,6 +15,7 @@ struct Row {
   std::string_view setting;
   std::string_view may;
   bool fixed = false;
+  bool counted_at_end = fixed;
 };
 
 constexpr Row kRows[] = {
@@ -27,6 +28,8 @@ constexpr Row kRows[] = {
     {Limit::kClientUploads, "client-max-uploads", "kernels on their way"},
     {Limit::kClientComparisons, "client-max-comparisons", "comparisons"},
     {Limit::kRequestBytes, "max-request-bytes", "bytes in a request"},
+    {Limit::kKeptKernels, "user-kernels-keep", "users' kernels", false, true},
+    {Limit::kKeptKernelBytes, "user-kernels-keep-bytes", "bytes of users' kernels", false, true},
     {Limit::kWaitingCalls, "waiting-calls", "calls that wait for the same thread", true},
     {Limit::kWaitingKernels, "waiting-kernels", "kernels that wait", true},
     {Limit::kWaitingComparisons, "waiting-comparisons", "comparisons that wait", true},
@@ -50,7 +53,7 @@ std::span<const Limit> Limits() { return kLimits; }
 
 std::string_view Setting(Limit limit) { return RowOf(limit).setting; }
 
-bool IsFixed(Limit limit) { return RowOf(limit).fixed; }
+bool IsCountedAtEnd(Limit limit) { return RowOf(limit).counted_at_end; }
 
 absl::Status LimitReached(const Reached& reached) {
   const Row& row = RowOf(reached.limit);

@@ -22,6 +22,9 @@ enum class Limit : std::uint8_t {
   kClientUploads,
   kClientComparisons,
   kRequestBytes,
+  // One of these may be reached in a stream.
+  kKeptKernels,
+  kKeptKernelBytes,
   // No setting gives these.
   kWaitingCalls,
   kWaitingKernels,
@@ -49,7 +52,9 @@ std::span<const Limit> Limits();
 // The name of the setting that gives the limit: "client-max-watchers". Of a fixed limit, a name of
 // that form: "waiting-calls".
 std::string_view Setting(Limit limit);
-bool IsFixed(Limit limit);
+// Whether it is counted when the call that it refuses ends, and not where it is reached: it is
+// fixed, or may be reached in a stream, which has no metrics.
+bool IsCountedAtEnd(Limit limit);
 
 struct Reached {
   Limit limit;

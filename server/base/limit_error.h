@@ -1,5 +1,5 @@
-// Makes the error that says that a limit is reached. LimitReached of limit.h makes it for the
-// limits that are counted in the metrics. The limits of single parts make it here.
+// Makes the error that says that a limit is reached. LimitReached of limit.h makes it for most
+// limits. A part that says more of its own limit makes it here.
 #ifndef ASSAY_SERVER_BASE_LIMIT_ERROR_H_
 #define ASSAY_SERVER_BASE_LIMIT_ERROR_H_
 

@@ -19,6 +19,7 @@
 #include "kernels/providers/user/device_program.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/limit.h"
 #include "server/base/limit_error.h"
 #include "server/base/log.h"
 
@@ -130,7 +131,7 @@ absl::Status NoRoom(const KernelFolderOptions& options, const Held& held, std::i
   const bool never = TooLarge(options, bytes);
   const bool many = !never && TooMany(options, held);
   return MakeLimitError(
-      {.limit = many ? "user-kernels-keep" : "user-kernels-keep-bytes",
+      {.limit = Setting(many ? Limit::kKeptKernels : Limit::kKeptKernelBytes),
        .value = many ? options.most_count : options.most_bytes,
        .may = many ? "users' kernels" : "bytes of users' kernels",
        .note = never ? Cat("this one needs ", bytes)

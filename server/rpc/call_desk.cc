@@ -16,9 +16,8 @@ std::string NameIn(const google::protobuf::Message& message) {
   return name == nullptr ? "" : message.GetReflection()->GetString(message, name);
 }
 
-// The fixed limit that refused a call, if one did. Limits of settings are counted where they are
-// reached; a fixed one may be reached in a stream, which has no metrics.
-std::optional<Limit> FixedLimitOf(const grpc::Status& status) {
+// The limit that refused a call, if one did that is counted now, and not where it was reached.
+std::optional<Limit> UncountedLimitOf(const grpc::Status& status) {
   google::rpc::Status details;
   if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED ||
       !details.ParseFromString(status.error_details())) {
@@ -30,7 +29,7 @@ std::optional<Limit> FixedLimitOf(const grpc::Status& status) {
     const auto named = info.metadata().find("limit");
     if (named == info.metadata().end()) continue;
     for (const Limit limit : Limits()) {
-      if (IsFixed(limit) && named->second == Setting(limit)) return limit;
+      if (IsCountedAtEnd(limit) && named->second == Setting(limit)) return limit;
     }
   }
   return std::nullopt;
@@ -111,7 +110,7 @@ void CallDesk::Close(const Call& call, const grpc::Status& status) {
     if (audit_ != nullptr) audit_->Add(event);
   }
   if (metrics_ == nullptr) return;
-  if (const std::optional<Limit> fixed = FixedLimitOf(status)) metrics_->LimitReached(*fixed);
+  if (const std::optional<Limit> limit = UncountedLimitOf(status)) metrics_->LimitReached(*limit);
   metrics_->RpcFinished(call.method, CodeName(status.error_code()),
                         absl::ToDoubleSeconds(EvenTime() - call.begin));
 }

@@ -635,6 +635,7 @@ class ClosedTest(unittest.TestCase):
             full = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
             self.assertEqual(full.code, 3, full)
             self.assertIn("no room for another kernel", full.err)
+            self.assertEqual(daemon.metric("assay_limit_refusals_total", limit="user-kernels-keep"), 1)
             self.assertEqual(sorted(os.listdir(kernels)), sorted(name[5:] for name in names))
             self.assertEqual(daemon.run("admin", "delete", jobs[0]).code, 0)
             again = daemon.run("run", "gemm", "--kernel", self.path, *CASE)
