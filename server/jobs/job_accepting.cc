@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -197,13 +198,15 @@ absl::StatusOr<v1::Job> JobQueue::CreateFor(const std::shared_ptr<CallerLink>& c
 }
 
 // A new job's place in the order of acceptance and among those that wait. RESOURCE_EXHAUSTED if too
-// many jobs wait. UNAVAILABLE if the daemon began to stop while the job was planned.
+// many jobs wait. UNAVAILABLE if the daemon began to stop while the job was planned. Drain waits
+// until the call that has the place says Arrived: its job is queued then, or refused.
 absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
   {
     const std::lock_guard guard(mutex_);
     if (stopping_) return Stopping();
     if (waiting_ < options_.max_waiting_jobs) {
       ++waiting_;
+      ++arriving_;
       return next_order_++;
     }
   }
@@ -213,10 +216,17 @@ absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
                        .again = absl::Seconds(5)});
 }
 
+void JobQueue::Arrived() {
+  const std::lock_guard guard(mutex_);
+  --arriving_;
+  if (stopping_) changed_.notify_all();
+}
+
 absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                            const v1::JobSpec& spec, const AdmitJob& admit) {
   const absl::StatusOr<std::int64_t> order = TakePlace();
   if (!order.ok()) return order.status();
+  const absl::Cleanup arrived = [this] { Arrived(); };
   absl::StatusOr<std::shared_ptr<void>> place = admit(job.job.counts().total());
   if (!place.ok()) {
     CountWaiting(-1);

@@ -283,7 +283,8 @@ void JobQueue::Drain(absl::Duration grace) {
     store_.HoldNoMore();
     std::vector<std::shared_ptr<ActiveJob>> left;
     {
-      const std::lock_guard guard(mutex_);
+      std::unique_lock guard(mutex_);
+      changed_.wait(guard, [this] { return arriving_ == 0; });
       for (const auto& [name, job] : active_) left.push_back(job);
     }
     for (const auto& job : left) {

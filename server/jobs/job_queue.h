@@ -68,6 +68,7 @@ class JobQueue final : public JobManager {
   void TakeUp(v1::Job job);
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
+  void Arrived();
   void CountWaiting(int jobs);
   // `caller` may be null.
   absl::StatusOr<v1::Job> CreateFor(const std::shared_ptr<CallerLink>& caller,
@@ -123,6 +124,7 @@ class JobQueue final : public JobManager {
   std::condition_variable changed_;  // any of the below
   std::map<std::string, Job, std::less<>> active_;
   bool stopping_ = false;            // no job takes a place any more
+  int arriving_ = 0;                 // calls between TakePlace and Arrived
   int waiting_ = 0;                  // jobs not begun, those that are being stored too
   std::int64_t next_order_ = 0;      // of acceptance
   std::deque<JobPart> ended_parts_;  // left their queues; the clock ends them

@@ -60,6 +60,39 @@ TEST_F(JobsTest, AJobThatIsPlannedWhileADrainBeginsIsRefused) {
   EXPECT_TRUE(manager_->List({})->jobs.empty());
 }
 
+TEST_F(JobsTest, ADrainWaitsForAJobThatHasItsPlace) {
+  Start();
+  std::promise<void> drained;
+  std::future<void> end = drained.get_future();
+  std::jthread drain;
+  const auto admit = [&](int) -> absl::StatusOr<std::shared_ptr<void>> {
+    drain = std::jthread([&] {
+      manager_->Drain(absl::ZeroDuration());
+      drained.set_value();
+    });
+    while (!manager_->draining()) std::this_thread::yield();
+    EXPECT_EQ(end.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+    return std::shared_ptr<void>();
+  };
+  const absl::StatusOr<v1::Job> job = manager_->Create(Copies(1), "", admit);
+  end.wait();
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(manager_->Get(job->name())->state(), v1::JOB_STATE_INTERRUPTED);
+}
+
+TEST_F(JobsTest, ADrainWaitsForAJobWhoseClientMayHaveNoMore) {
+  Start();
+  std::jthread drain;
+  const auto admit = [&](int) -> absl::StatusOr<std::shared_ptr<void>> {
+    drain = std::jthread([&] { manager_->Drain(absl::ZeroDuration()); });
+    while (!manager_->draining()) std::this_thread::yield();
+    return absl::ResourceExhaustedError("no more");
+  };
+  EXPECT_TRUE(absl::IsResourceExhausted(manager_->Create(Copies(1), "", admit).status()));
+  drain.join();
+  EXPECT_TRUE(manager_->List({})->jobs.empty());
+}
+
 TEST_F(JobsTest, AProbeGivesWayToAJob) {
   CaseGate gate;
   cpu_->AddKernel("gemm", "builtin");
