@@ -73,7 +73,6 @@ constexpr double kManyUlps = 16.0;
 // This factor lowers a threshold by more than rounding could raise it, with or without fused
 // multiply-adds, but for products that are subnormal.
 constexpr double kDown = 1.0 - 0x1p-48;
-constexpr bool kFused = HWY_NATIVE_FMA != 0;
 
 // Whether every output is a number of its format, and the format is so fine that numbers less than
 // kManyUlps apart lie in one binade or in two neighbouring ones.
@@ -88,8 +87,7 @@ inline Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c,
   t.rho_proven = std::min(c.rho_proven, std::numeric_limits<double>::max());
   // Zero outputs are common in the small formats, so the staging code looks for them.
   const bool small = Info(rule.dtype).storage_bits <= 8 && !rule.is_integer;
-  t.rel = small ? c.max_rel_error : std::min(c.max_rel_error, 1.0 - 0x1p-48);
-  if (!kFused) t.rel *= kDown;  // its product with |r| may be rounded up to the error
+  t.rel = small ? c.max_rel_error : std::min(c.max_rel_error, 1.0) * kDown;
   double ulps = c.max_ulp;
   if (rule.gate == Gate::kUlp) ulps = std::min(ulps, rule.max_ulp);
   if (rule.gate == Gate::kBitwise) ulps = 0.0;
@@ -255,16 +253,18 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
       d, hn::And(hn::IsFinite(abs_error), hn::Le(max_expected, hn::Set(d, rule.max_finite))));
   out->max_abs_error = max_error;
   out->max_abs_expected = max_expected;
-  // Without fused multiply-adds, products with a subnormal FP64 number are too coarse to compare.
+  // Products with a subnormal FP64 number are too coarse to compare.
   const double small = kStorage == Storage::kF64 ? rule.min_normal : rule.min_subnormal;
   const V tiny = hn::Set(d, rule.is_integer ? 0.5 : small);
   out->tiny = !hn::AllFalse(d, hn::Le(min_expected, tiny));
   // The sign of a NaN means nothing.
   const bool odd_allowance = !hn::AllTrue(d, hn::IsFinite(e_sum));
-  const bool coarse = !kFused && kStorage == Storage::kF64 && out->tiny;
-  out->record = odd_allowance || coarse || AnySign(records);
+  const bool coarse =
+      kStorage == Storage::kF64 && out->tiny && !hn::AllTrue(d, hn::Eq(max_error, hn::Zero(d)));
+  const bool unclear = odd_allowance || coarse;
+  out->record = unclear || AnySign(records);
   // As long as the largest ratio is below 1, it is the tighter threshold.
-  out->exceeded = odd_allowance || AnySign(exceeded) || (!watch_bound && out->record);
+  out->exceeded = unclear || AnySign(exceeded) || (!watch_bound && out->record);
   const V quarter = hn::Mul(hn::Set(d, rule.u / 4), max_expected);
   out->bias = floats && !exact && (odd_allowance || !hn::AllFalse(d, hn::Ge(quarter, min_e)));
   LaneSums& s = out->sums;
