@@ -160,7 +160,9 @@ HealthCheckNodeState=ANY
         self.assertEqual(done.code, 0, done)
         folder = max(glob.glob(f"{self.folder}/reports/*"))
         try:
-            harness.wait_until(lambda: os.path.exists(f"{folder}/fleet.html"), 60, "the reports' end")
+            # The job that collects adds to the summary after the last file.
+            harness.wait_until(lambda: os.path.exists(f"{folder}/fleet.html") and
+                               not self.slurm("squeue", "--noheader", "--name=assay-collect"), 60, "the reports' end")
         except AssertionError as late:
             raise AssertionError(f"{late}\n{done}\n{self.cluster.logs()}") from late
         return folder, done
