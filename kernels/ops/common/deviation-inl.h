@@ -23,16 +23,54 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DeviationTag = hn::ScalableTag<double>;
 using DeviationVec = hn::Vec<DeviationTag>;
 
-// OutputSteps::Variance of the magnitudes of results.
+// Floats of two vectors of doubles, those of the first in the lower half. A scalar has no halves,
+// and nothing is done in pairs then (EachPair).
+#if HWY_TARGET == HWY_SCALAR
+using FloatTag = hn::Rebind<float, DeviationTag>;
+#else
+using FloatTag = hn::Repartition<float, DeviationTag>;
+#endif
+using FloatVec = hn::Vec<FloatTag>;
+
+HWY_INLINE FloatVec ToFloats(DeviationVec first, DeviationVec second) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::DemoteTo(FloatTag(), hn::Add(first, second));
+#else
+  const hn::Half<FloatTag> half;
+  return hn::Combine(FloatTag(), hn::DemoteTo(half, second), hn::DemoteTo(half, first));
+#endif
+}
+HWY_INLINE void ToDoubles(FloatVec v, DeviationVec& first, DeviationVec& second) {
+  const DeviationTag d;
+#if HWY_TARGET == HWY_SCALAR
+  first = second = hn::PromoteTo(d, v);
+#else
+  const hn::Half<FloatTag> half;
+  first = hn::PromoteTo(d, hn::LowerHalf(half, v));
+  second = hn::PromoteTo(d, hn::UpperHalf(half, v));
+#endif
+}
+// The sums of a float of each half, as doubles.
+HWY_INLINE DeviationVec SumOfHalves(FloatVec v) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::PromoteTo(DeviationTag(), v);
+#else
+  const hn::Half<FloatTag> half;
+  return hn::PromoteTo(DeviationTag(), hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+#endif
+}
+
+// OutputSteps::Variance of the magnitudes of results, and `more`.
 class OutputStepsOfVectors {
  public:
-  explicit OutputStepsOfVectors(const OutputSteps& steps) {
+  explicit OutputStepsOfVectors(const OutputSteps& steps, double more = 0) {
     const DeviationTag d;
     const double ulp =
         std::bit_cast<double>(static_cast<std::uint64_t>(1023 - steps.mantissa_bits) << 52);
     of_power_ = hn::Set(d, ulp * ulp / 12);
     smallest_ = hn::Set(d, steps.smallest);
-    below_ = hn::Set(d, steps.smallest * steps.smallest);
+    below_ = hn::Set(d, steps.smallest * steps.smallest + more);
+    more_ = hn::Set(d, more);
   }
   HWY_INLINE DeviationVec Variance(DeviationVec magnitude) const {
     const DeviationTag d;
@@ -40,11 +78,11 @@ class OutputStepsOfVectors {
     const auto exponent = hn::Set(du, 0x7ff0000000000000u);
     const DeviationVec power = hn::BitCast(d, hn::And(hn::BitCast(du, magnitude), exponent));
     return hn::IfThenElse(hn::Lt(magnitude, smallest_), below_,
-                          hn::Mul(hn::Mul(power, power), of_power_));
+                          hn::MulAdd(hn::Mul(power, power), of_power_, more_));
   }
 
  private:
-  DeviationVec of_power_, smallest_, below_;
+  DeviationVec of_power_, smallest_, below_, more_;
 };
 
 // σ and 1/σ² from σ², by a step of third order from an approximation in FP32: within 2^-30.
@@ -69,6 +107,21 @@ HWY_INLINE void RootAndInverse(DeviationVec variance, DeviationVec& root, Deviat
   }
 }
 
+// The same in floats, as far as two vectors fit into one: σ and 1/σ within 2^-22. False, and
+// nothing is made of them, if one is beyond what FP32 holds, or a NaN.
+HWY_INLINE bool RootAndInverseOfFloats(FloatVec variance, FloatVec& root, FloatVec& inverse) {
+  const FloatTag d;
+  const auto near =
+      hn::And(hn::Ge(variance, hn::Set(d, 0x1p-120f)), hn::Le(variance, hn::Set(d, 0x1p120f)));
+  if (HWY_UNLIKELY(!hn::AllTrue(d, near))) return false;
+  const FloatVec y = hn::ApproximateReciprocalSqrt(variance);
+  const FloatVec error = hn::NegMulAdd(hn::Mul(variance, y), y, hn::Set(d, 1.0f));
+  const FloatVec step = hn::MulAdd(error, hn::Set(d, 0.375f), hn::Set(d, 0.5f));
+  inverse = hn::MulAdd(hn::Mul(y, error), step, y);
+  root = hn::Mul(variance, inverse);
+  return true;
+}
+
 // x·min(1, (unit/x)³) for x >= 0 in units of `whole` = 1/inverse_whole, as LostAddend has it; unit
 // likewise. The quotient is taken in FP32.
 HWY_INLINE DeviationVec LostOf(DeviationVec x, float unit, DeviationVec inverse_whole) {
@@ -79,23 +132,48 @@ HWY_INLINE DeviationVec LostOf(DeviationVec x, float unit, DeviationVec inverse_
   const DeviationVec ratio = hn::PromoteTo(d, narrow);
   return hn::Mul(hn::Mul(x, ratio), hn::Mul(ratio, ratio));
 }
+// The same of floats.
+HWY_INLINE FloatVec LostOfFloats(FloatVec x, FloatVec unit) {
+  const FloatVec ratio = hn::Min(hn::Div(unit, x), hn::Set(FloatTag(), 1.0f));
+  return hn::Mul(hn::Mul(x, ratio), hn::Mul(ratio, ratio));
+}
 
 // A sum over a row by vectors.
 HWY_INLINE double TotalOf(DeviationVec v) { return hn::GetLane(hn::SumOfLanes(DeviationTag(), v)); }
 
-// Calls body(i, inside) for each vector of n elements; inside(v, other) has v in the lanes of the
-// row and `other` in those behind it.
+// Calls body(i, inside) for each vector of n elements, from one on; inside(v, other) has v in the
+// lanes of the row and `other` in those behind it.
 template <class Body>
-HWY_INLINE void EachVector(std::int64_t n, const Body& body) {
+HWY_INLINE void EachVector(std::int64_t begin, std::int64_t n, const Body& body) {
   const DeviationTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
+  std::int64_t i = begin;
   for (; i + lanes <= n; i += lanes)
     body(i, [](DeviationVec v, DeviationVec) HWY_ATTR { return v; });
   if (i == n) return;
   const auto rest = hn::FirstN(d, static_cast<std::size_t>(n - i));
   body(i,
        [&](DeviationVec v, DeviationVec other) HWY_ATTR { return hn::IfThenElse(rest, v, other); });
+}
+template <class Body>
+HWY_INLINE void EachVector(std::int64_t n, const Body& body) {
+  EachVector(0, n, body);
+}
+
+// The vectors of n elements, two at a time: pairs(i) does those from i on, and returns where it had
+// to stop, and EachVector's body does two vectors there, and the rest. So no call is in the loop of
+// `pairs`, whose sums then stay in registers.
+template <class Pairs, class Body>
+HWY_INLINE void EachPair(std::int64_t n, const Pairs& pairs, const Body& body) {
+  std::int64_t i = 0;
+  while (HWY_TARGET != HWY_SCALAR) {
+    i = pairs(i);
+    const std::int64_t end = i + 2 * static_cast<std::int64_t>(hn::Lanes(DeviationTag()));
+    if (HWY_LIKELY(end > n)) break;
+    EachVector(i, end, body);
+    i = end;
+  }
+  EachVector(i, n, body);
 }
 
 // Stores the lanes of a row of n elements as floats.

@@ -4,6 +4,7 @@
 // After foreach_target.
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/ops/common/sum_orders.h"
@@ -17,10 +18,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t kLanes = kOrderLanes, kBlock = kOrderBlock;
 
-// The sequential sums and those of blocks.
+// A part of a vector holds one column of so many rows.
+constexpr std::int64_t kColumn = 4;
+
+// The sequential sums and those of blocks, of kGroups times kColumn rows.
 #if HWY_TARGET == HWY_SCALAR
+template <int kGroups>
 void Serial(const float* const* rows, std::int64_t n, float* sequential, float* blocks) {
-  for (std::int64_t row = 0; row < kRowsTogether; ++row) {
+  for (std::int64_t row = 0; row < kGroups * kColumn; ++row) {
     float all = 0, of_blocks = 0, block = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       all += rows[row][i];
@@ -34,39 +39,79 @@ void Serial(const float* const* rows, std::int64_t n, float* sequential, float* 
   }
 }
 #else
-// A vector holds one column of all rows.
+// kColumn elements of a row, and, in a second part of the vector, of the row kColumn behind it.
+HWY_INLINE hn::Vec<hn::FixedTag<float, kColumn> > LoadRows(hn::FixedTag<float, kColumn> d,
+                                                           const float* const* rows,
+                                                           std::int64_t i) {
+  return hn::LoadU(d, rows[0] + i);
+}
+#if HWY_MAX_BYTES >= 32
+HWY_INLINE hn::Vec<hn::FixedTag<float, 2 * kColumn> > LoadRows(hn::FixedTag<float, 2 * kColumn> d,
+                                                               const float* const* rows,
+                                                               std::int64_t i) {
+  const hn::FixedTag<float, kColumn> half;
+  return hn::Combine(d, hn::LoadU(half, rows[kColumn] + i), hn::LoadU(half, rows[0] + i));
+}
+#endif
+
+// The sums of the rows that share a vector, which holds one column of them.
+template <class D>
+struct Columns {
+  using V = hn::Vec<D>;
+  V all, block, of_blocks;
+
+  Columns() { all = block = of_blocks = hn::Zero(D()); }
+  HWY_INLINE void Add(V column) {
+    all = hn::Add(all, column);
+    block = hn::Add(block, column);
+  }
+  // Adds kColumn columns, one after the other.
+  HWY_INLINE void Add(const float* const* rows, std::int64_t i) {
+    const D d;
+    const V row0 = LoadRows(d, rows, i), row1 = LoadRows(d, rows + 1, i);
+    const V row2 = LoadRows(d, rows + 2, i), row3 = LoadRows(d, rows + 3, i);
+    const V even_low = hn::InterleaveLower(d, row0, row2);
+    const V odd_low = hn::InterleaveLower(d, row1, row3);
+    const V even_high = hn::InterleaveUpper(d, row0, row2);
+    const V odd_high = hn::InterleaveUpper(d, row1, row3);
+    Add(hn::InterleaveLower(d, even_low, odd_low));
+    Add(hn::InterleaveUpper(d, even_low, odd_low));
+    Add(hn::InterleaveLower(d, even_high, odd_high));
+    Add(hn::InterleaveUpper(d, even_high, odd_high));
+  }
+  HWY_INLINE void EndBlock() {
+    of_blocks = hn::Add(of_blocks, block);
+    block = hn::Zero(D());
+  }
+};
+
+template <int kGroups>
 void Serial(const float* const* rows, std::int64_t n, float* sequential, float* blocks) {
-  static_assert(kRowsTogether == 4 && kBlock % kRowsTogether == 0);
-  const hn::FixedTag<float, kRowsTogether> d;
-  auto all = hn::Zero(d), of_blocks = all;
+  static_assert(kBlock % kColumn == 0);
+  constexpr std::int64_t kRows = kGroups * kColumn;
+  const hn::CappedTag<float, kRows> d;
+  using Sums = Columns<std::remove_const_t<decltype(d)> >;
+  constexpr std::int64_t kTogether = hn::MaxLanes(d), kVectors = kRows / kTogether;
+  Sums sums[kVectors];
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = std::min(n, begin + kBlock);
-    auto block = hn::Zero(d);
     std::int64_t i = begin;
-    for (; i + kRowsTogether <= end; i += kRowsTogether) {
-      const auto row0 = hn::LoadU(d, rows[0] + i), row1 = hn::LoadU(d, rows[1] + i);
-      const auto row2 = hn::LoadU(d, rows[2] + i), row3 = hn::LoadU(d, rows[3] + i);
-      const auto even_low = hn::InterleaveLower(d, row0, row2);
-      const auto odd_low = hn::InterleaveLower(d, row1, row3);
-      const auto even_high = hn::InterleaveUpper(d, row0, row2);
-      const auto odd_high = hn::InterleaveUpper(d, row1, row3);
-      for (const auto column :
-           {hn::InterleaveLower(d, even_low, odd_low), hn::InterleaveUpper(d, even_low, odd_low),
-            hn::InterleaveLower(d, even_high, odd_high),
-            hn::InterleaveUpper(d, even_high, odd_high)}) {
-        all = hn::Add(all, column);
-        block = hn::Add(block, column);
-      }
+    for (; i + kColumn <= end; i += kColumn) {
+      for (std::int64_t v = 0; v < kVectors; ++v) sums[v].Add(rows + v * kTogether, i);
     }
     for (; i < end; ++i) {
-      alignas(16) const float column[] = {rows[0][i], rows[1][i], rows[2][i], rows[3][i]};
-      all = hn::Add(all, hn::Load(d, column));
-      block = hn::Add(block, hn::Load(d, column));
+      alignas(64) float column[kRows];
+      for (std::int64_t row = 0; row < kRows; ++row) column[row] = rows[row][i];
+      for (std::int64_t v = 0; v < kVectors; ++v) {
+        sums[v].Add(hn::Load(d, column + v * kTogether));
+      }
     }
-    of_blocks = hn::Add(of_blocks, block);
+    for (Sums& of : sums) of.EndBlock();
   }
-  hn::StoreU(all, d, sequential);
-  hn::StoreU(of_blocks, d, blocks);
+  for (std::int64_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(sums[v].all, d, sequential + v * kTogether);
+    hn::StoreU(sums[v].of_blocks, d, blocks + v * kTogether);
+  }
 }
 #endif
 
@@ -111,7 +156,12 @@ void Sum(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t
     rows[row] = addends + std::min(row, count - 1) * stride;
   }
   float sequential[kRowsTogether], blocks[kRowsTogether];
-  Serial(rows, n, sequential, blocks);
+  static_assert(kRowsTogether == 2 * kColumn);
+  if (count > kColumn) {
+    Serial<2>(rows, n, sequential, blocks);
+  } else {
+    Serial<1>(rows, n, sequential, blocks);
+  }
   for (std::int64_t row = 0; row < count; ++row) {
     OrderedSums& sums = results[row];
     Wide(rows[row], n, &sums.exact, &sums.lanes);

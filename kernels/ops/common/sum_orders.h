@@ -54,7 +54,7 @@ struct SequentialOrders {
 };
 
 // So many rows are summed in the time of one: an addition waits for the one before it.
-inline constexpr std::int64_t kRowsTogether = 4;
+inline constexpr std::int64_t kRowsTogether = 8;
 
 // Fills one result for each of `count` rows of n addends, with `stride` numbers from row to row.
 // At most kRowsTogether rows.

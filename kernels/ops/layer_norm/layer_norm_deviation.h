@@ -165,7 +165,10 @@ struct WelfordSum {
   }
 };
 
-// Fills `count` rows of n elements, at most kRowsTogether (sum_orders.h), from their x, with
+// Rows that are filled in the time of one.
+inline constexpr std::int64_t kNormRows = 4;
+
+// Fills `count` rows of n elements, at most kNormRows, from their x, with
 // `stride` numbers from row to row. weight and bias are 1 and 0 if there are none. Up to a vector
 // behind the end of rows, weight and bias is read and left out.
 void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, std::int64_t count,

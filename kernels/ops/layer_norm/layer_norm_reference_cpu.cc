@@ -9,7 +9,6 @@
 #include "hwy/highway.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/row_residuals.h"
-#include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -107,11 +106,11 @@ void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms
               [&](std::int64_t begin, std::int64_t end) {
                 const bool deviates = out.deviation != nullptr;
                 // As many rows as deviations are made of at a time.
-                const std::int64_t most = deviates ? kRowsTogether : 1;
+                const std::int64_t most = deviates ? kNormRows : 1;
                 std::vector<double> x(size * static_cast<std::size_t>(most), 0.0), r(size), e(size);
                 for (std::int64_t row0 = begin; row0 < end; row0 += most) {
                   const std::int64_t count = std::min(most, end - row0);
-                  RowDeviations to[kRowsTogether];
+                  RowDeviations to[kNormRows];
                   for (std::int64_t i = 0; i < count; ++i) {
                     const std::int64_t row = row0 + i;
                     double* const own = x.data() + i * padded;

@@ -6,10 +6,12 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "hwy/targets.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/generate.h"
 #include "kernels/ops/common/row_depth.h"
 #include "kernels/ops/common/softmax_deviation.h"
+#include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/layer_norm/layer_norm_deviation.h"
 #include "tests/unit/ops/row_fits.h"
 #include "tests/unit/ops/row_kernels.h"
@@ -123,6 +125,126 @@ Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float e
     fits.Add(r, Rounded(NormOf(kernel, x, eps, rms), d.output), deviation, offset, gain);
   });
   return fits.Result();
+}
+
+// Visits each instruction set of this processor that the kernels are built for.
+template <class Visit>
+void EachTarget(const Visit& visit) {
+  const std::int64_t supported = hwy::SupportedTargets();
+  for (const std::int64_t target : {HWY_SSE4, HWY_AVX2, HWY_AVX3}) {
+    if ((supported & target) == 0) continue;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    visit();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
+}
+
+// What usual orders lose of a sum.
+double SeenOf(const std::vector<float>& addends) {
+  const auto n = static_cast<std::int64_t>(addends.size());
+  OrderedSums orders;
+  SumInOrders(addends.data(), n, n, 1, &orders);
+  return orders.RelativeError();
+}
+
+// Of x whose sum is exact in every order.
+LayerNormMoments MomentsOfPlain(const LayerNormDeviation& model, const std::vector<double>& x) {
+  double mean = 0, squares = 0, fourth = 0, lost = 0;
+  for (const double v : x) mean += model.rms ? 0 : v / model.n;
+  for (const double v : x) squares += (v - mean) * (v - mean);
+  std::vector<float> addends;
+  for (const double v : x) {
+    const double square = (v - mean) * (v - mean);
+    addends.push_back(static_cast<float>(square));
+    fourth += square * square;
+    lost += LostSquare(square, model.u * squares);
+  }
+  LayerNormMoments row = model.Moments(x[0], mean, squares, fourth);
+  row.lost = lost / (16 * squares);
+  row.seen_factor = SeenOf(addends);
+  return row;
+}
+
+void ExpectFloat(float got, double want, std::size_t i) {
+  EXPECT_NEAR(static_cast<double>(got), want, 0x1p-21 * std::abs(want)) << i;
+}
+
+// Rows whose ends and middles are taken in vectors of every kind: some x are -Inf, some r are so
+// small that FP32 does not hold their σ².
+TEST(RowDeviation, SoftmaxesArePlainOnEveryInstructionSet) {
+  for (const std::size_t n : {9, 16, 45, 300}) {
+    const SoftmaxDeviation model = {static_cast<double>(n),    kU, 0, 1e9, 0x1p-125,
+                                    OutputStepsOf(DType::kF32)};
+    std::vector<double> x(n), r(n);
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      x[i] = i % 29 == 20 ? -HUGE_VAL : static_cast<double>(i % 7) - (i % 31 == 30 ? 80 : 0);
+      sum += r[i] = std::exp(x[i] - 6);
+    }
+    for (double& v : r) v /= sum;
+    SoftmaxRowSums sums;
+    std::vector<double> want(n);
+    std::vector<float> addends(n);
+    double lost = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      want[i] = sums.Add(model, r[i], x[i], 6);
+      lost += LostAddend(r[i], kU);
+      addends[i] = static_cast<float>(r[i] * (1 / r[6]));
+    }
+    const double common = sums.Gain(model, 6, lost, SeenOf(addends));
+    EachTarget([&] {
+      std::vector<float> deviation(n), direction(n);
+      float offset = 1, gain = 0;
+      const RowDeviations to = {deviation.data(), &offset, &gain, direction.data()};
+      const auto length = static_cast<std::int64_t>(n);
+      SoftmaxDeviationsOfRows(model, length, 1, Padded(x).data(), Padded(r).data(), length + kPad,
+                              &to);
+      for (std::size_t i = 0; i < n; ++i) {
+        ExpectFloat(deviation[i], want[i], i);
+        EXPECT_TRUE(std::isfinite(direction[i])) << i;
+      }
+      ExpectFloat(gain, common, n);
+    });
+  }
+}
+
+TEST(RowDeviation, NormsArePlainOnEveryInstructionSet) {
+  for (const std::size_t n : {9, 16, 45, 300}) {
+    LayerNormDeviation model;
+    model.n = static_cast<double>(n);
+    model.eps = kEps;
+    model.u = kU;
+    model.steps = OutputStepsOf(DType::kF32);
+    std::vector<double> x(n), weight(n), bias(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      x[i] = static_cast<double>(i * i % 23) + 3;
+      weight[i] = i % 29 == 20 ? HUGE_VAL : static_cast<double>(i % 5) / 4 - 0.5;
+      bias[i] = i % 31 == 30 ? 1e30 : static_cast<double>(i % 7) - 3;
+    }
+    const auto length = static_cast<std::int64_t>(n);
+    for (const bool rms : {true, false}) {
+      model.rms = model.affine = rms;  // whose errors are fitted with weights, too
+      if (!rms) weight.assign(n, 1), bias.assign(n, 0);
+      const LayerNormMoments row = MomentsOfPlain(model, x);
+      RowFit fit;
+      std::vector<double> want(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        want[i] = AddLayerNormElement(model, row, x[i], weight[i], bias[i], fit);
+      }
+      EachTarget([&] {
+        std::vector<float> deviation(n);
+        float offset = -1, gain = -1;
+        const RowDeviations to = {deviation.data(), &offset, &gain};
+        LayerNormDeviationsOfRows(model, length, 1, Padded(x).data(), length + kPad,
+                                  Padded(weight).data(), Padded(bias).data(), &to);
+        for (std::size_t i = 0; i < n; ++i) ExpectFloat(deviation[i], want[i], i);
+        ExpectFloat(gain, model.Gain(row, fit), n);
+      });
+    }
+  }
 }
 
 // Limits of A and B for so many rows.
