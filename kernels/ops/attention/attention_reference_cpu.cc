@@ -74,7 +74,7 @@ class Runner {
  private:
   struct Scratch {
     std::vector<double> score, absolute, mask, line;
-    std::vector<double> key_weights, shift, directed;
+    std::vector<double> key_weights, shift, directed, columns;
   };
 
   static Scratch& ThreadScratch() {
@@ -200,10 +200,11 @@ class Runner {
       }
     } else {
       const StridedSource v(input_, inputs_[2].data, block.kv_origin, 1, dim);
-      DirectProduct(scores.score, scores.absolute, scores.ld, rows, v, dim, scores.keys, r, e, dim);
-      if (spread_.deviation != nullptr) {
-        Spread(scores, rows, block.kv_origin, v, r, block.origin, scratch);
-      }
+      BesideProduct beside;
+      if (spread_.deviation != nullptr) beside = MakeBeside(block.spread, scratch);
+      DirectProduct(scores.score, scores.absolute, scores.ld, rows, v, dim, scores.keys, r, e, dim,
+                    spread_.deviation != nullptr ? &beside : nullptr);
+      if (spread_.deviation != nullptr) Spread(scores, rows, r, block.origin, beside);
     }
     Finish(scores, rows, r, e);
   }
@@ -307,22 +308,22 @@ class Runner {
     block.scores.spread = &block.spread;
   }
 
+  // Σp·(s − m)·v of the queries that have a direction, and the margins of Qv: its sums over the
+  // block's queries, for each column of V.
+  BesideProduct MakeBeside(const ScoreBlock::Spread& s, Scratch& scratch) const {
+    scratch.directed.resize(static_cast<std::size_t>(s.directed * problem_.dim));
+    scratch.columns.resize(static_cast<std::size_t>(problem_.dim));
+    return {s.shift,       s.directed_ld,         s.directed, scratch.directed.data(),
+            s.key_weights, scratch.columns.data()};
+  }
+
   // σ and D of a block, from r without scale_v.
-  void Spread(const ScoreBlock& block, std::int64_t rows, std::int64_t kv_origin,
-              const StridedSource& v, const double* r, std::int64_t at, Scratch& scratch) const {
+  void Spread(const ScoreBlock& block, std::int64_t rows, const double* r, std::int64_t at,
+              const BesideProduct& made) const {
     const std::int64_t dim = problem_.dim;
     const ScoreBlock::Spread& s = *block.spread;
-    // The margins of Qv: its sums over the block's queries, for each column of V.
-    scratch.line.resize(static_cast<std::size_t>(2 * dim));
-    double* const line = scratch.line.data();
-    double* const columns = line + dim;
-    std::fill_n(columns, dim, 0.0);
-    for (std::int64_t key = 0; key < block.keys; ++key) {
-      LoadDoubles(input_, inputs_[2].data, kv_origin + key * dim, dim, line);
-      AddWeightedSquares(line, s.key_weights[key], dim, columns);
-    }
     double total = 0;
-    for (std::int64_t c = 0; c < dim; ++c) total += columns[c];
+    for (std::int64_t c = 0; c < dim; ++c) total += made.squares[c];
     for (std::int64_t i = 0; i < rows; ++i) {
       const double share = total > 0 ? s.row_squares[i] / total : 0;
       float* const deviation = spread_.deviation + at + i * dim;
@@ -332,28 +333,26 @@ class Runner {
         continue;
       }
       DeviationsOf(s.model, s.model.Of(block.visible[i], s.p2[i], s.mean[i]), share, r + i * dim,
-                   columns, dim, deviation);
+                   made.squares, dim, deviation);
     }
-    scratch.directed.resize(static_cast<std::size_t>(s.directed * dim));
-    DirectProduct(s.shift, nullptr, s.directed_ld, s.directed, v, dim, block.keys,
-                  scratch.directed.data(), nullptr, dim);
     std::fill_n(spread_.direction + at, rows * dim, 0.0f);
     for (std::int64_t i = 0; i < s.directed; ++i) {
       if (!s.model.Tells(block.visible[i], s.p2[i])) continue;
       for (std::int64_t c = 0; c < dim; c += kSteepColumns) {
-        StoreDirection(s.model, r + i * dim + c, s.shift_sum[i],
-                       std::min<std::int64_t>(dim - c, kSteepColumns),
-                       scratch.directed.data() + i * dim + c, spread_.direction + at + i * dim + c);
+        StoreDirection(s.model, r + i * dim + c, s.shift_sum[i], s.most[i],
+                       std::min<std::int64_t>(dim - c, kSteepColumns), made.value + i * dim + c,
+                       spread_.direction + at + i * dim + c);
       }
     }
   }
 
-  // D of some columns of a query, from Σp·(s − m)·v, which it overwrites.
+  // D of some columns of a query, from Σp·(s − m)·v, which it overwrites. inverse: 1/l.
   void StoreDirection(const AttentionDeviation& model, const double* r, double shift,
-                      std::int64_t columns, double* directed, float* direction) const {
+                      double inverse, std::int64_t columns, double* directed,
+                      float* direction) const {
     double along = 0, steps = 0;
     for (std::int64_t c = 0; c < columns; ++c) {
-      directed[c] = (directed[c] - r[c] * shift) * bound_.value_scale;
+      directed[c] = (directed[c] * inverse - r[c] * shift) * bound_.value_scale;
       along += directed[c] * directed[c];
       steps += model.steps.Variance(r[c] * bound_.value_scale);
     }

@@ -17,6 +17,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // Three passes over a block of scores, for maxima, for l, for the weights. Lanes are queries.
+// kSpread: with what σ and D need.
+template <bool kSpread>
 class BlockWeights {
  public:
   BlockWeights(const AttentionBound& bound, const ScoreBlock& block)
@@ -27,28 +29,42 @@ class BlockWeights {
 
   void Run() {
     Clear();
-    for (std::int64_t key = 0; key < block_.keys; ++key) FindMaxima(key);
-    for (std::int64_t key = 0; key < block_.keys; ++key) AddKey(key);
+    EachGroup([&](const Keys& keys, std::int64_t i) HWY_ATTR { FindMaxima(keys, i); });
+    EachGroup([&](const Keys& keys, std::int64_t i) HWY_ATTR { AddKeys(keys, i); });
     for (std::int64_t i = 0; i < block_.ld; ++i) {
       inverse_[i] = 1.0 / sum_[i];
       common_[i] = bound_.KeysFactor(static_cast<std::int64_t>(block_.visible[i])) + 8 * bound_.u +
                    bound_.value_error + delta_[i];
     }
-    for (std::int64_t key = 0; key < block_.keys; ++key) {
-      DivideKey(key);
-      if (spread_ != nullptr) DivideSpread(key);
-    }
-    if (spread_ != nullptr) FinishSpread();
+    EachGroup([&](const Keys& keys, std::int64_t i) HWY_ATTR {
+      DivideKeys(keys, i);
+      if (kSpread && i + lanes_ >= block_.ld) WeighKeys(keys);
+    });
+    if (kSpread) FinishSpread();
   }
 
  private:
   using D = hn::ScalableTag<double>;
   using V = hn::Vec<D>;
 
+  // Keys whose sums stay in registers. Their scores stay in the first-level cache.
+  static constexpr std::int64_t kTogether = 8;
+  struct Keys {
+    std::int64_t begin = 0, end = 0;
+  };
+
   static V Of(double x) { return hn::Set(D(), x); }
   static V Read(const double* at) { return hn::LoadU(D(), at); }
   static void Write(V x, double* at) { hn::StoreU(x, D(), at); }
-  static void Add(double* at, V x) { Write(hn::Add(Read(at), x), at); }
+
+  // Calls body for the keys of each group, and the queries of each vector.
+  template <class Body>
+  void EachGroup(const Body& body) const {
+    for (Keys keys; keys.begin < block_.keys; keys.begin = keys.end) {
+      keys.end = std::min(block_.keys, keys.begin + kTogether);
+      for (std::int64_t i = 0; i < block_.ld; i += lanes_) body(keys, i);
+    }
+  }
 
   void Clear() {
     const std::int64_t ld = block_.ld;
@@ -57,112 +73,143 @@ class BlockWeights {
          {delta_, sum_, block_.visible, block_.row_error, block_.max_abs_score}) {
       std::fill_n(each, ld, 0.0);
     }
-    if (spread_ == nullptr) return;
+    if (!kSpread) return;
     for (double* const each : {spread_->p2, spread_->row_squares, spread_->mean, spread_->lost}) {
       std::fill_n(each, ld, 0.0);
     }
     std::fill_n(spread_->shift_sum, spread_->directed_ld, 0.0);
   }
 
-  // Which of the queries from i on see the key.
-  hn::Mask<D> Sees(std::int64_t key, std::int64_t i) const {
-    const auto in = hn::Lt(Of(static_cast<double>(key)), Read(block_.seen + i));
+  // Which of the queries from i on see the key. seen: how many keys these see before the mask.
+  hn::Mask<D> Sees(V seen, std::int64_t key, std::int64_t i) const {
+    const auto in = hn::Lt(Of(static_cast<double>(key)), seen);
     if (block_.mask == nullptr) return in;
     return hn::And(in, hn::Ne(Read(block_.mask + key * block_.ld + i), hn::Zero(D())));
   }
 
-  // Scales the scores of a key.
-  void FindMaxima(std::int64_t key) {
-    const V scale = Of(bound_.scale);
-    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
+  // Scales the scores of the keys.
+  void FindMaxima(const Keys& keys, std::int64_t i) {
+    const V scale = Of(bound_.scale), seen = Read(block_.seen + i);
+    V max = Read(max_ + i), largest = Read(block_.max_abs_score + i);
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
       double* const at = block_.score + key * block_.ld + i;
-      const auto in = Sees(key, i);
+      const auto in = Sees(seen, key, i);
       const V s = hn::Mul(scale, Read(at));
       Write(s, at);
-      const V old = Read(max_ + i);
       // A NaN leaves the maximum alone, and makes its row NaN through l.
-      Write(hn::IfThenElse(hn::And(in, hn::Gt(s, old)), s, old), max_ + i);
-      const V largest = Read(block_.max_abs_score + i), size = hn::Abs(s);
-      Write(hn::IfThenElse(hn::And(in, hn::Gt(size, largest)), size, largest),
-            block_.max_abs_score + i);
+      max = hn::IfThenElse(hn::And(in, hn::Gt(s, max)), s, max);
+      const V size = hn::Abs(s);
+      largest = hn::IfThenElse(hn::And(in, hn::Gt(size, largest)), size, largest);
     }
+    Write(max, max_ + i);
+    Write(largest, block_.max_abs_score + i);
   }
 
   // e^(s - max) in place of the scores, and what is added over the keys.
-  void AddKey(std::int64_t key) {
-    const V u = Of(bound_.u), two_u = Of(2 * bound_.u);
+  void AddKeys(const Keys& keys, std::int64_t i) {
+    const V u = Of(bound_.u), two_u = Of(2 * bound_.u), one = Of(1.0);
     const V dim_factor = Of((bound_.dim_factor + bound_.score_error) * std::abs(bound_.scale));
-    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
-      const auto in = Sees(key, i);
+    const V seen = Read(block_.seen + i), max = Read(max_ + i);
+    V delta = Read(delta_ + i), sum = Read(sum_ + i), visible = Read(block_.visible + i);
+    SpreadSums spread;
+    if constexpr (kSpread) spread.Load(*spread_, i);
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const auto in = Sees(seen, key, i);
       double* const at = block_.score + key * block_.ld + i;
       double* const absolute = block_.absolute + key * block_.ld + i;
       const V s = Read(at);
-      const V distance = hn::Sub(s, Read(max_ + i));
+      const V distance = hn::Sub(s, max);
       const V error = hn::MulAdd(dim_factor, Read(absolute), hn::Mul(u, hn::Abs(s)));
-      const V known = Read(delta_ + i);
       const auto at_max =
-          hn::And(in, hn::And(hn::Eq(distance, hn::Zero(D())), hn::Gt(error, known)));
-      Write(hn::IfThenElse(at_max, error, known), delta_ + i);
+          hn::And(in, hn::And(hn::Eq(distance, hn::Zero(D())), hn::Gt(error, delta)));
+      delta = hn::IfThenElse(at_max, error, delta);
       const V p = hn::IfThenElseZero(in, ExpOf(D(), distance));
-      Add(sum_ + i, p);
-      Add(block_.visible + i, hn::IfThenElseZero(in, Of(1.0)));
+      sum = hn::Add(sum, p);
+      visible = hn::Add(visible, hn::IfThenElseZero(in, one));
       Write(p, at);
       Write(hn::MulAdd(two_u, hn::Abs(distance), error), absolute);
-      if (spread_ != nullptr) AddSpread(key, i, s, distance, p);
+      if constexpr (kSpread) spread.Add(*spread_, key, i, s, distance, p);
     }
+    Write(delta, delta_ + i);
+    Write(sum, sum_ + i);
+    Write(visible, block_.visible + i);
+    if constexpr (kSpread) spread.Store(*spread_, i);
   }
 
-  // Sums of p², which are divided by l² later.
-  void AddSpread(std::int64_t key, std::int64_t i, V s, V distance, V p) {
-    const V pp = hn::Mul(p, p);
-    const V weight = hn::Mul(pp, Of(spread_->value_squares[key]));
-    // AttentionDeviation::Score.
-    const V key_squares = Of(spread_->model.OfSquares() * spread_->key_squares[key]);
-    const V a = hn::MulAdd(hn::Mul(s, s), Of(spread_->model.OfScores()),
-                           hn::MulAdd(Read(spread_->query_squares + i), key_squares,
-                                      hn::MulAdd(distance, distance, Of(16.0))));
-    Add(spread_->p2 + i, pp);
-    Add(spread_->lost + i, hn::IfThenElseZero(hn::Lt(p, Of(kLostBelow)), p));
-    Add(spread_->row_squares + i, weight);
-    // A key without weight may have an infinite distance.
-    Add(spread_->mean + i, hn::IfThenElseZero(hn::Gt(weight, hn::Zero(D())), hn::Mul(weight, a)));
-    if (i < spread_->directed) {
-      Write(hn::IfThenElseZero(hn::Gt(p, hn::Zero(D())), hn::Mul(p, distance)),
-            spread_->shift + key * spread_->directed_ld + i);
-    }
-  }
+  // Sums over the keys of p² and of p·(s − m), which are divided by l² and l later.
+  struct SpreadSums {
+    V p2, row_squares, mean, lost, shift;
+    V query_squares, of_scores, of_squares;
+    bool coarse, directed;
 
-  // The weights of a key, and what each may be wrong by.
-  void DivideKey(std::int64_t key) {
-    const V p_roundoff = Of(bound_.p_roundoff), p_flush = Of(bound_.p_flush);
-    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
-      const auto in = Sees(key, i);
+    void Load(const ScoreBlock::Spread& from, std::int64_t i) {
+      p2 = Read(from.p2 + i);
+      row_squares = Read(from.row_squares + i);
+      mean = Read(from.mean + i);
+      lost = Read(from.lost + i);
+      of_scores = Of(from.model.OfScores());
+      query_squares = hn::Mul(Of(from.model.OfSquares()), Read(from.query_squares + i));
+      coarse = from.model.Coarse();
+      directed = i < from.directed;
+      shift = directed ? Read(from.shift_sum + i) : hn::Zero(D());
+    }
+    void Add(const ScoreBlock::Spread& to, std::int64_t key, std::int64_t i, V s, V distance, V p) {
+      const V pp = hn::Mul(p, p);
+      const V weight = hn::Mul(pp, Of(to.value_squares[key]));
+      // AttentionDeviation::Score.
+      const V a = hn::MulAdd(hn::Mul(s, s), of_scores,
+                             hn::MulAdd(query_squares, Of(to.key_squares[key]),
+                                        hn::MulAdd(distance, distance, Of(16.0))));
+      p2 = hn::Add(p2, pp);
+      row_squares = hn::Add(row_squares, weight);
+      // A key without weight may have an infinite distance.
+      mean = hn::MulAdd(weight, hn::IfThenElseZero(hn::Gt(weight, hn::Zero(D())), a), mean);
+      if (coarse) lost = hn::Add(lost, hn::IfThenElseZero(hn::Lt(p, Of(kLostBelow)), p));
+      if (!directed) return;
+      const V shifted = hn::IfThenElseZero(hn::Gt(p, hn::Zero(D())), hn::Mul(p, distance));
+      shift = hn::Add(shift, shifted);
+      Write(shifted, to.shift + key * to.directed_ld + i);
+    }
+    void Store(const ScoreBlock::Spread& to, std::int64_t i) const {
+      Write(p2, to.p2 + i);
+      Write(row_squares, to.row_squares + i);
+      Write(mean, to.mean + i);
+      Write(lost, to.lost + i);
+      if (directed) Write(shift, to.shift_sum + i);
+    }
+  };
+
+  // The weights of the keys, and what each may be wrong by.
+  void DivideKeys(const Keys& keys, std::int64_t i) {
+    const V p_roundoff = Of(bound_.p_roundoff), seen = Read(block_.seen + i);
+    const V inverse = Read(inverse_ + i), common = Read(common_ + i);
+    const V p_flush = Of(bound_.p_flush);
+    V row_error = Read(block_.row_error + i);
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const auto in = Sees(seen, key, i);
       double* const at = block_.score + key * block_.ld + i;
       double* const absolute = block_.absolute + key * block_.ld + i;
-      const V inverse = Read(inverse_ + i), raw = Read(at);
-      const V p = hn::Mul(raw, inverse);
-      const V epsilon = hn::IfThenElseZero(hn::Ne(raw, hn::Zero(D())),
-                                           hn::Add(Read(common_ + i), Read(absolute)));
+      const V raw = Read(at), p = hn::Mul(raw, inverse);
+      const V epsilon =
+          hn::IfThenElseZero(hn::Ne(raw, hn::Zero(D())), hn::Add(common, Read(absolute)));
       const V weighted = hn::IfThenElseZero(in, hn::Mul(p, epsilon));
-      Add(block_.row_error + i, weighted);
+      row_error = hn::Add(row_error, weighted);
       const V w = hn::MulAdd(p, p_roundoff, hn::MulAdd(p_flush, inverse, weighted));
       Write(hn::IfThenElseZero(in, p), at);
       Write(hn::IfThenElseZero(in, w), absolute);
     }
+    Write(row_error, block_.row_error + i);
   }
 
-  void DivideSpread(std::int64_t key) {
-    V weights = hn::Zero(D());
-    for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
-      const V p = Read(block_.score + key * block_.ld + i);
-      weights = hn::MulAdd(p, p, weights);
-    }
-    spread_->key_weights[key] = hn::GetLane(hn::SumOfLanes(D(), weights));
-    for (std::int64_t i = 0; i < spread_->directed; i += lanes_) {
-      double* const at = spread_->shift + key * spread_->directed_ld + i;
-      const V shift = hn::Mul(Read(inverse_ + i), Read(at));
-      Write(shift, at);
-      Add(spread_->shift_sum + i, shift);
+  // Σw² of each key, from P.
+  void WeighKeys(const Keys& keys) const {
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const double* const weights = block_.score + key * block_.ld;
+      V sum = hn::Zero(D());
+      for (std::int64_t i = 0; i < block_.ld; i += lanes_) {
+        sum = hn::MulAdd(Read(weights + i), Read(weights + i), sum);
+      }
+      spread_->key_weights[key] = hn::GetLane(hn::SumOfLanes(D(), sum));
     }
   }
 
@@ -175,6 +222,7 @@ class BlockWeights {
       spread_->most[i] = inverse_[i];
       spread_->lost[i] *= inverse_[i];
     }
+    for (std::int64_t i = 0; i < spread_->directed; ++i) spread_->shift_sum[i] *= inverse_[i];
   }
 
   const AttentionBound& bound_;
@@ -188,7 +236,11 @@ class BlockWeights {
 };
 
 void Weights(const AttentionBound& bound, const ScoreBlock& block) {
-  BlockWeights(bound, block).Run();
+  if (block.spread != nullptr) {
+    BlockWeights<true>(bound, block).Run();
+  } else {
+    BlockWeights<false>(bound, block).Run();
+  }
 }
 
 void UnitScores(const double* HWY_RESTRICT key, const double* HWY_RESTRICT values,
@@ -223,19 +275,6 @@ void SumPowers(const double* HWY_RESTRICT x, std::int64_t n, LinePowers* out) {
     out->squares += square;
     out->fourth += square * square;
   }
-}
-
-void AddSquares(const double* HWY_RESTRICT x, double weight, std::int64_t n,
-                double* HWY_RESTRICT sums) {
-  const hn::ScalableTag<double> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto w = hn::Set(d, weight);
-  std::int64_t c = 0;
-  for (; c + lanes <= n; c += lanes) {
-    const auto v = hn::LoadU(d, x + c);
-    hn::StoreU(hn::MulAdd(hn::Mul(v, v), w, hn::LoadU(d, sums + c)), d, sums + c);
-  }
-  for (; c < n; ++c) sums[c] += weight * x[c] * x[c];
 }
 
 void Deviate(const AttentionDeviation& model, const AttentionDeviation::Factors& factors,
@@ -276,7 +315,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace assay::inline kernels {
 
-HWY_EXPORT(AddSquares);
 HWY_EXPORT(Deviate);
 HWY_EXPORT(SumPowers);
 HWY_EXPORT(UnitScores);
@@ -295,10 +333,6 @@ LinePowers PowersOf(const std::vector<double>& line) {
   LinePowers powers;
   HWY_DYNAMIC_DISPATCH(SumPowers)(line.data(), static_cast<std::int64_t>(line.size()), &powers);
   return powers;
-}
-
-void AddWeightedSquares(const double* x, double weight, std::int64_t n, double* sums) {
-  HWY_DYNAMIC_DISPATCH(AddSquares)(x, weight, n, sums);
 }
 
 void DeviationsOf(const AttentionDeviation& model, const AttentionDeviation::Factors& factors,

@@ -40,12 +40,12 @@ struct ScoreBlock {
     double* row_squares = nullptr;          // out: Σ w²·Σv², [ld]
     double* mean = nullptr;                 // out: ā, [ld]
     double* most = nullptr;                 // out: the largest weight, [ld]
-    double* lost = nullptr;                 // out: the share of weights below kLostBelow, [ld]
+    double* lost = nullptr;                 // out: if Coarse(), the share below kLostBelow, [ld]
     double* key_weights = nullptr;          // out: Σw² over the queries, [keys]
     std::int64_t directed = 0;              // the first queries, whose direction is made
     std::int64_t directed_ld = 0;           // at least `directed`, in whole vectors
-    double* shift = nullptr;                // out: w·(s − m) of these, [keys, directed_ld]
-    double* shift_sum = nullptr;            // out: its sum over the keys, [directed_ld]
+    double* shift = nullptr;      // out: p·(s − m) of these, not yet by l, [keys, directed_ld]
+    double* shift_sum = nullptr;  // out: Σw·(s − m) over the keys, [directed_ld]
   };
   const Spread* spread = nullptr;
 };
@@ -63,9 +63,6 @@ struct LinePowers {
   double zeros = 0, squares = 0, fourth = 0;
 };
 LinePowers PowersOf(const std::vector<double>& line);
-
-// sums[c] += weight·x[c]², c < n.
-void AddWeightedSquares(const double* x, double weight, std::int64_t n, double* sums);
 
 // σ of the n elements of a query, with Qv = share·columns[c]. 0 if r is not finite.
 void DeviationsOf(const AttentionDeviation& model, const AttentionDeviation::Factors& factors,

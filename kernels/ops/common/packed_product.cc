@@ -169,9 +169,30 @@ void Packed(const PanelSource& a, const PanelSource& b, std::int64_t k, const Pr
   }
 }
 
+// sums[j] = Σ weights[i]·b(j, i)² of packed columns, added to sums where `add`.
+void WeighSquares(std::int64_t kc, const double* HWY_RESTRICT b, std::int64_t cols,
+                  const double* HWY_RESTRICT weights, bool add, double* HWY_RESTRICT sums) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  HWY_ALIGN double panel[2 * static_cast<std::int64_t>(hn::MaxLanes(D()))];
+  for (std::int64_t j = 0; j < cols; j += 2 * lanes) {
+    V sum0 = hn::Zero(d), sum1 = sum0;
+    for (std::int64_t i = 0; i < kc; ++i, b += 2 * lanes) {
+      const V weight = hn::Set(d, weights[i]), b0 = hn::Load(d, b), b1 = hn::Load(d, b + lanes);
+      sum0 = hn::MulAdd(hn::Mul(b0, b0), weight, sum0);
+      sum1 = hn::MulAdd(hn::Mul(b1, b1), weight, sum1);
+    }
+    hn::Store(sum0, d, panel);
+    hn::Store(sum1, d, panel + lanes);
+    for (std::int64_t c = j; c < std::min(cols, j + 2 * lanes); ++c) {
+      sums[c] = (add ? sums[c] : 0.0) + panel[c - j];
+    }
+  }
+}
+
 void Direct(const double* a, const double* w, std::int64_t lda, std::int64_t rows,
             const PanelSource& b, std::int64_t cols, std::int64_t k, double* value,
-            double* absolute, std::int64_t ld) {
+            double* absolute, std::int64_t ld, const BesideProduct* beside) {
   static_assert(kDirectRows % kRows == 0);
   const std::int64_t nr = 2 * static_cast<std::int64_t>(hn::Lanes(D()));
   Buffers& buffers = ThreadBuffers();
@@ -182,6 +203,12 @@ void Direct(const double* a, const double* w, std::int64_t lda, std::int64_t row
       b.Pack(jc, width, pc, kc, nr, buffers.b.get());
       Block<false>(kc, a + pc * lda, kRows, lda, buffers.b.get(), rows, width, pc > 0, value + jc,
                    ld);
+      if (beside != nullptr) {
+        Block<false>(kc, beside->a + pc * beside->lda, kRows, beside->lda, buffers.b.get(),
+                     beside->rows, width, pc > 0, beside->value + jc, ld);
+        WeighSquares(kc, buffers.b.get(), width, beside->weights + pc, pc > 0,
+                     beside->squares + jc);
+      }
       if (absolute == nullptr) continue;
       Block<true>(kc, w + pc * lda, kRows, lda, buffers.b.get(), rows, width, pc > 0, absolute + jc,
                   ld);
@@ -207,8 +234,8 @@ void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
 
 void DirectProduct(const double* a, const double* w, std::int64_t lda, std::int64_t rows,
                    const PanelSource& b, std::int64_t cols, std::int64_t k, double* value,
-                   double* absolute, std::int64_t ld) {
-  HWY_DYNAMIC_DISPATCH(Direct)(a, w, lda, rows, b, cols, k, value, absolute, ld);
+                   double* absolute, std::int64_t ld, const BesideProduct* beside) {
+  HWY_DYNAMIC_DISPATCH(Direct)(a, w, lda, rows, b, cols, k, value, absolute, ld, beside);
 }
 
 }  // namespace assay::kernels

@@ -73,9 +73,22 @@ void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
 // be at least `rows` rounded up to a multiple of kDirectRows, all of it readable. absolute nullptr:
 // only value, and no w.
 inline constexpr std::int64_t kDirectRows = 12;
+// What else is made of B, while it is packed.
+struct BesideProduct {
+  // A further product: value[i·ld + j] = Σ_k a(i, k)·b(j, k), with a of `rows` rows, and lda as
+  // above.
+  const double* a = nullptr;
+  std::int64_t lda = 0;
+  std::int64_t rows = 0;
+  double* value = nullptr;
+  // squares[j] = Σ_k weights[k]·b(j, k)²
+  const double* weights = nullptr;
+  double* squares = nullptr;
+};
+// beside nullptr: nothing else.
 void DirectProduct(const double* a, const double* w, std::int64_t lda, std::int64_t rows,
                    const PanelSource& b, std::int64_t cols, std::int64_t k, double* value,
-                   double* absolute, std::int64_t ld);
+                   double* absolute, std::int64_t ld, const BesideProduct* beside = nullptr);
 
 }  // namespace assay::kernels
 
