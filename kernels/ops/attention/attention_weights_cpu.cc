@@ -112,7 +112,7 @@ class BlockWeights {
     const V seen = Read(block_.seen + i), max = Read(max_ + i);
     V delta = Read(delta_ + i), sum = Read(sum_ + i), visible = Read(block_.visible + i);
     SpreadSums spread;
-    if constexpr (kSpread) spread.Load(*spread_, i);
+    if constexpr (kSpread) spread.Load(*spread_, max, i);
     for (std::int64_t key = keys.begin; key < keys.end; ++key) {
       const auto in = Sees(seen, key, i);
       double* const at = block_.score + key * block_.ld + i;
@@ -139,15 +139,19 @@ class BlockWeights {
   // Sums over the keys of p² and of p·(s − m), which are divided by l² and l later.
   struct SpreadSums {
     V p2, row_squares, mean, lost, shift;
-    V query_squares, of_scores, of_squares;
+    V query_squares;
+    V of_squares, of_scores, constant;  // a_j without Σq²k² is a polynomial of s
     bool coarse, directed;
 
-    void Load(const ScoreBlock::Spread& from, std::int64_t i) {
+    void Load(const ScoreBlock::Spread& from, V max, std::int64_t i) {
       p2 = Read(from.p2 + i);
       row_squares = Read(from.row_squares + i);
       mean = Read(from.mean + i);
       lost = Read(from.lost + i);
-      of_scores = Of(from.model.OfScores());
+      // AttentionDeviation::Score, with s − m in place of the distance.
+      of_squares = Of(from.model.OfScores() + 1);
+      of_scores = hn::Mul(max, Of(-2.0));
+      constant = hn::MulAdd(max, max, Of(16.0));
       query_squares = hn::Mul(Of(from.model.OfSquares()), Read(from.query_squares + i));
       coarse = from.model.Coarse();
       directed = i < from.directed;
@@ -156,10 +160,8 @@ class BlockWeights {
     void Add(const ScoreBlock::Spread& to, std::int64_t key, std::int64_t i, V s, V distance, V p) {
       const V pp = hn::Mul(p, p);
       const V weight = hn::Mul(pp, Of(to.value_squares[key]));
-      // AttentionDeviation::Score.
-      const V a = hn::MulAdd(hn::Mul(s, s), of_scores,
-                             hn::MulAdd(query_squares, Of(to.key_squares[key]),
-                                        hn::MulAdd(distance, distance, Of(16.0))));
+      const V a = hn::MulAdd(s, hn::MulAdd(s, of_squares, of_scores),
+                             hn::MulAdd(query_squares, Of(to.key_squares[key]), constant));
       p2 = hn::Add(p2, pp);
       row_squares = hn::Add(row_squares, weight);
       // A key without weight may have an infinite distance.
@@ -287,10 +289,10 @@ void Deviate(const AttentionDeviation& model, const AttentionDeviation::Factors&
   const OutputStepsOfVectors steps(model.steps);
   const auto sigma_of = [&](auto value, auto column) HWY_ATTR {
     const auto magnitude = hn::Abs(value);
-    const auto variance =
-        hn::MulAdd(hn::Mul(value, value), of_r,
-                   hn::MulAdd(column, of_q, steps.Variance(hn::Mul(magnitude, scale))));
+    const auto variance = steps.AddVariance(
+        hn::Mul(magnitude, scale), hn::MulAdd(hn::Mul(value, value), of_r, hn::Mul(column, of_q)));
     DeviationVec sigma, inverse;
+    if (RootInRange(variance, sigma)) return sigma;
     RootAndInverse(variance, sigma, inverse);
     return hn::IfThenElseZero(hn::Le(magnitude, most), sigma);
   };

@@ -8,6 +8,7 @@
 #endif
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "hwy/highway.h"
@@ -71,6 +72,7 @@ class OutputStepsOfVectors {
     smallest_ = hn::Set(d, steps.smallest);
     below_ = hn::Set(d, steps.smallest * steps.smallest + more);
     more_ = hn::Set(d, more);
+    of_exponent_ = hn::Set(d, ulp / std::sqrt(12.0));
   }
   HWY_INLINE DeviationVec Variance(DeviationVec magnitude) const {
     const DeviationTag d;
@@ -80,9 +82,19 @@ class OutputStepsOfVectors {
     return hn::IfThenElse(hn::Lt(magnitude, smallest_), below_,
                           hn::MulAdd(hn::Mul(power, power), of_power_, more_));
   }
+  // The variance of a result with this magnitude, added to another.
+  HWY_INLINE DeviationVec AddVariance(DeviationVec magnitude, DeviationVec variance) const {
+    const DeviationTag d;
+    const hn::ScalableTag<std::uint64_t> du;
+    const auto exponent = hn::Set(du, 0x7ff0000000000000u);
+    const DeviationVec power = hn::BitCast(d, hn::And(hn::BitCast(du, magnitude), exponent));
+    const DeviationVec step =
+        hn::IfThenElse(hn::Lt(magnitude, smallest_), smallest_, hn::Mul(power, of_exponent_));
+    return hn::MulAdd(step, step, variance);
+  }
 
  private:
-  DeviationVec of_power_, smallest_, below_, more_;
+  DeviationVec of_power_, of_exponent_, smallest_, below_, more_;
 };
 
 // σ and 1/σ² from σ², by a step of third order from an approximation in FP32: within 2^-30.
@@ -120,6 +132,23 @@ HWY_INLINE bool RootAndInverseOfFloats(FloatVec variance, FloatVec& root, FloatV
   inverse = hn::MulAdd(hn::Mul(y, error), step, y);
   root = hn::Mul(variance, inverse);
   return true;
+}
+
+// σ alone, within 2^-30. False if a σ² is not a number, or near the ends of FP32's range or beyond:
+// then `root` is of no use.
+HWY_INLINE bool RootInRange(DeviationVec variance, DeviationVec& root) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const DeviationVec y =
+      hn::PromoteTo(d, hn::ApproximateReciprocalSqrt(hn::DemoteTo(df, variance)));
+  const DeviationVec about = hn::Mul(variance, y);
+  const DeviationVec error = hn::NegMulAdd(about, y, hn::Set(d, 1.0));
+  const DeviationVec step = hn::MulAdd(error, hn::Set(d, 0.375), hn::Set(d, 0.5));
+  root = hn::MulAdd(hn::Mul(about, error), step, about);
+  // Beyond the range y is 0, and the root 0 or a NaN. Below it y is inexact or infinite, and so is
+  // the root.
+  const auto near = hn::And(hn::Ge(root, hn::Set(d, 0x1p-60)), hn::Le(root, hn::Set(d, 0x1p60)));
+  return hn::AllTrue(d, near);
 }
 
 // x·min(1, (unit/x)³) for x >= 0 in units of `whole` = 1/inverse_whole, as LostAddend has it; unit

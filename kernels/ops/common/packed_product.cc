@@ -145,7 +145,8 @@ void TakeAbsolute(double* x, std::int64_t count) {
 }
 
 void Packed(const PanelSource& a, const PanelSource& b, std::int64_t k, const ProductTile& tile,
-            double* value, double* absolute, std::int64_t ld) {
+            double* value, double* absolute, std::int64_t ld,
+            absl::FunctionRef<void(const ProductTile& part)> done) {
   const std::int64_t nr = 2 * static_cast<std::int64_t>(hn::Lanes(D()));
   Buffers& buffers = ThreadBuffers();
   for (std::int64_t jc = 0; jc < tile.cols; jc += kColBlock) {
@@ -159,33 +160,45 @@ void Packed(const PanelSource& a, const PanelSource& b, std::int64_t k, const Pr
         a.Pack(tile.row0 + ic, rows, pc, kc, kRows, buffers.a.get());
         Block<false>(kc, buffers.a.get(), kc * kRows, kRows, buffers.b.get(), rows, cols, pc > 0,
                      value + at, ld);
-        if (absolute == nullptr) continue;
-        // A is packed anew for the next block: its absolute values may replace it.
-        TakeAbsolute(buffers.a.get(), (rows + kRows - 1) / kRows * kRows * kc);
-        Block<true>(kc, buffers.a.get(), kc * kRows, kRows, buffers.b.get(), rows, cols, pc > 0,
-                    absolute + at, ld);
+        if (absolute != nullptr) {
+          // A is packed anew for the next block: its absolute values may replace it.
+          TakeAbsolute(buffers.a.get(), (rows + kRows - 1) / kRows * kRows * kc);
+          Block<true>(kc, buffers.a.get(), kc * kRows, kRows, buffers.b.get(), rows, cols, pc > 0,
+                      absolute + at, ld);
+        }
+        if (pc + kc == k) done({tile.row0 + ic, rows, tile.col0 + jc, cols});
       }
     }
   }
 }
 
-// sums[j] = Σ weights[i]·b(j, i)² of packed columns, added to sums where `add`.
+// sums[j] = Σ weights[i]·b(j, i)² of packed columns; `more`: added to sums.
 void WeighSquares(std::int64_t kc, const double* HWY_RESTRICT b, std::int64_t cols,
-                  const double* HWY_RESTRICT weights, bool add, double* HWY_RESTRICT sums) {
+                  const double* HWY_RESTRICT weights, bool more, double* HWY_RESTRICT sums) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   HWY_ALIGN double panel[2 * static_cast<std::int64_t>(hn::MaxLanes(D()))];
   for (std::int64_t j = 0; j < cols; j += 2 * lanes) {
-    V sum0 = hn::Zero(d), sum1 = sum0;
-    for (std::int64_t i = 0; i < kc; ++i, b += 2 * lanes) {
-      const V weight = hn::Set(d, weights[i]), b0 = hn::Load(d, b), b1 = hn::Load(d, b + lanes);
-      sum0 = hn::MulAdd(hn::Mul(b0, b0), weight, sum0);
-      sum1 = hn::MulAdd(hn::Mul(b1, b1), weight, sum1);
+    V sum0 = hn::Zero(d), sum1 = sum0, odd0 = sum0, odd1 = sum0;
+    const auto add = [&](std::int64_t i, V& to0, V& to1) HWY_ATTR {
+      const V weight = hn::Set(d, weights[i]);
+      const V b0 = hn::Load(d, b + i * 2 * lanes), b1 = hn::Load(d, b + (i * 2 + 1) * lanes);
+      to0 = hn::MulAdd(hn::Mul(b0, b0), weight, to0);
+      to1 = hn::MulAdd(hn::Mul(b1, b1), weight, to1);
+    };
+    std::int64_t i = 0;
+    for (; i + 2 <= kc; i += 2) {  // an addition waits for the one before it
+      add(i, sum0, sum1);
+      add(i + 1, odd0, odd1);
     }
+    if (i < kc) add(i, sum0, sum1);
+    b += 2 * lanes * kc;
+    sum0 = hn::Add(sum0, odd0);
+    sum1 = hn::Add(sum1, odd1);
     hn::Store(sum0, d, panel);
     hn::Store(sum1, d, panel + lanes);
     for (std::int64_t c = j; c < std::min(cols, j + 2 * lanes); ++c) {
-      sums[c] = (add ? sums[c] : 0.0) + panel[c - j];
+      sums[c] = (more ? sums[c] : 0.0) + panel[c - j];
     }
   }
 }
@@ -229,7 +242,13 @@ HWY_EXPORT(Direct);
 
 void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
                    const ProductTile& tile, double* value, double* absolute, std::int64_t ld) {
-  HWY_DYNAMIC_DISPATCH(Packed)(a, b, k, tile, value, absolute, ld);
+  PackedProduct(a, b, k, tile, value, absolute, ld, [](const ProductTile&) {});
+}
+
+void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
+                   const ProductTile& tile, double* value, double* absolute, std::int64_t ld,
+                   absl::FunctionRef<void(const ProductTile& part)> done) {
+  HWY_DYNAMIC_DISPATCH(Packed)(a, b, k, tile, value, absolute, ld, done);
 }
 
 void DirectProduct(const double* a, const double* w, std::int64_t lda, std::int64_t rows,

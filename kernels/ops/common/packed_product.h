@@ -16,6 +16,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/numerics/dtype.h"
 
 namespace assay::inline kernels {
@@ -67,6 +68,12 @@ inline constexpr std::int64_t kTileCols = 256;
 // |a|·|b|; absolute nullptr: only value.
 void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
                    const ProductTile& tile, double* value, double* absolute, std::int64_t ld);
+
+// The same, and calls `done` for each part of the tile whose sums are complete, while they are in
+// the cache. `done` may change them.
+void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
+                   const ProductTile& tile, double* value, double* absolute, std::int64_t ld,
+                   absl::FunctionRef<void(const ProductTile& part)> done);
 
 // The same with A given as doubles in columns, a(i, k) = a[k·lda + i], and with its
 // own left matrix for the other product: absolute = Σ_k w(i, k)·|b(j, k)|. lda must

@@ -56,7 +56,7 @@ double AccumulatedGain(std::int64_t terms, const Accumulator& accumulator, doubl
 bool DrawnInFullPrecision(const Plan& plan, int operands);
 
 // The margins of Q of one product of [m, k] by [n, k], scaled so that Q ≈ rows[i]·columns[j]. Runs
-// on all cores.
+// on all cores. Elements are taken as fp32, which holds every format that has a model.
 void SquareMargins(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
                    std::int64_t k, double* rows, double* columns);
 

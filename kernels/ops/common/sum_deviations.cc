@@ -41,13 +41,18 @@ void FinishRow(const ProductBound& bound, const SumModel& sums, const OutputStep
   const auto finish = [&](auto value, auto sum, auto column, auto& e, auto& sigma) HWY_ATTR
       __attribute__((always_inline)) {
     const auto magnitude = hn::Abs(value);
+    e = hn::Mul(times, hn::MulAdd(factor, sum, underflow));
+    auto variance = constant;
+    if (kDeviates) {
+      variance = hn::MulAdd(hn::Mul(value, value), of_r, hn::MulAdd(column, of_q, constant));
+      variance = output.AddVariance(magnitude, variance);
+      if (RootInRange(variance, sigma)) return;  // an r that is not finite has no such σ
+    }
     const auto finite = hn::Le(magnitude, most);
-    e = hn::IfThenElseZero(finite, hn::Mul(times, hn::MulAdd(factor, sum, underflow)));
+    e = hn::IfThenElseZero(finite, e);
     if (!kDeviates) return;
-    const auto variance =
-        hn::MulAdd(hn::Mul(value, value), of_r, hn::MulAdd(column, of_q, constant));
     DeviationVec inverse;
-    RootAndInverse(hn::Add(variance, output.Variance(magnitude)), sigma, inverse);
+    RootAndInverse(variance, sigma, inverse);
     sigma = hn::IfThenElseZero(finite, sigma);
   };
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -83,40 +88,41 @@ void Finish(const ProductBound& bound, std::int64_t rows, std::int64_t cols, std
 }
 
 // x², or 0 if that is not finite: elements with such inputs have no deviation anyway.
-template <class V>
-HWY_INLINE V FiniteSquare(V x) {
-  const hn::DFromV<V> d;
-  const V square = hn::Mul(x, x);
+HWY_INLINE DeviationVec FiniteSquares(const float* from) {
+  const DeviationTag d;
+  const DeviationVec x = hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, DeviationTag>(), from));
+  const DeviationVec square = hn::Mul(x, x);
   return hn::IfThenElseZero(hn::Le(square, hn::Set(d, std::numeric_limits<double>::max())), square);
 }
 
-double FiniteSquare(double x) { return x * x <= std::numeric_limits<double>::max() ? x * x : 0; }
+double FiniteSquare(float x) {
+  const double square = static_cast<double>(x) * static_cast<double>(x);
+  return square <= std::numeric_limits<double>::max() ? square : 0;
+}
 
-double SquaresAlong(const double* HWY_RESTRICT x, const double* HWY_RESTRICT weights,
+double SquaresAlong(const float* HWY_RESTRICT x, const double* HWY_RESTRICT weights,
                     std::int64_t n) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   auto sum0 = hn::Zero(d), sum1 = sum0;
   std::int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    sum0 = hn::MulAdd(FiniteSquare(hn::LoadU(d, x + i)), hn::LoadU(d, weights + i), sum0);
-    sum1 = hn::MulAdd(FiniteSquare(hn::LoadU(d, x + i + lanes)), hn::LoadU(d, weights + i + lanes),
-                      sum1);
+    sum0 = hn::MulAdd(FiniteSquares(x + i), hn::LoadU(d, weights + i), sum0);
+    sum1 = hn::MulAdd(FiniteSquares(x + i + lanes), hn::LoadU(d, weights + i + lanes), sum1);
   }
   double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
   for (; i < n; ++i) sum += FiniteSquare(x[i]) * weights[i];
   return sum;
 }
 
-void SquaresAcross(const double* HWY_RESTRICT x, double weight, std::int64_t n,
+void SquaresAcross(const float* HWY_RESTRICT x, double weight, std::int64_t n,
                    double* HWY_RESTRICT sums) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto w = hn::Set(d, weight);
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::MulAdd(FiniteSquare(hn::LoadU(d, x + i)), w, hn::LoadU(d, sums + i)), d,
-               sums + i);
+    hn::StoreU(hn::MulAdd(FiniteSquares(x + i), w, hn::LoadU(d, sums + i)), d, sums + i);
   }
   for (; i < n; ++i) sums[i] += FiniteSquare(x[i]) * weight;
 }
@@ -138,6 +144,15 @@ namespace {
 constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a thread
 constexpr std::int64_t kChunk = 1024;     // elements of a line that are read together
 
+// Elements begin to begin + n of a matrix as floats, in place or in the buffer.
+const float* LineOf(const StridedMatrix& m, std::int64_t begin, std::int64_t n, float* buffer) {
+  if (m.dtype == DType::kF32 || m.dtype == DType::kTF32) {
+    return static_cast<const float*>(m.base) + begin;
+  }
+  LoadFloats(m.dtype, m.base, begin, n, buffer);
+  return buffer;
+}
+
 // sums[row] = scale·Σ_k x(row, k)²·weights[k] of a matrix [rows, k], whose lines along k are stored
 // together (`along`), or else those along the rows.
 void WeighSquares(const StridedMatrix& m, std::int64_t rows, std::int64_t k, const double* weights,
@@ -145,12 +160,12 @@ void WeighSquares(const StridedMatrix& m, std::int64_t rows, std::int64_t k, con
   const bool along = m.k_stride == 1;
   if (along) {
     ParallelFor(rows, kGrain / k + 1, [&](std::int64_t begin, std::int64_t end) {
-      double line[kChunk];
+      float buffer[kChunk];
       for (std::int64_t row = begin; row < end; ++row) {
         double sum = 0;
         for (std::int64_t k0 = 0; k0 < k; k0 += kChunk) {
           const std::int64_t kc = std::min(kChunk, k - k0);
-          LoadDoubles(m.dtype, m.base, m.origin + row * m.row_stride + k0, kc, line);
+          const float* line = LineOf(m, m.origin + row * m.row_stride + k0, kc, buffer);
           sum += HWY_DYNAMIC_DISPATCH(SquaresAlong)(line, weights + k0, kc);
         }
         sums[row] = scale * sum;
@@ -160,12 +175,12 @@ void WeighSquares(const StridedMatrix& m, std::int64_t rows, std::int64_t k, con
   }
   const std::int64_t chunks = (rows + kChunk - 1) / kChunk;
   ParallelFor(chunks, kGrain / (k * kChunk) + 1, [&](std::int64_t begin, std::int64_t end) {
-    double line[kChunk];
+    float buffer[kChunk];
     for (std::int64_t r0 = begin * kChunk; r0 < std::min(rows, end * kChunk); r0 += kChunk) {
       const std::int64_t here = std::min(kChunk, rows - r0);
       std::fill_n(sums + r0, here, 0.0);
       for (std::int64_t i = 0; i < k; ++i) {
-        LoadDoubles(m.dtype, m.base, m.origin + i * m.k_stride + r0, here, line);
+        const float* line = LineOf(m, m.origin + i * m.k_stride + r0, here, buffer);
         HWY_DYNAMIC_DISPATCH(SquaresAcross)(line, scale * weights[i], here, sums + r0);
       }
     }

@@ -213,6 +213,32 @@ std::vector<double> RootsOfPatches(const ConvShape& s, const TensorView& x) {
   return roots;
 }
 
+// √Σw⁴ of each filter.
+std::vector<double> RootsOfFilters(const ConvShape& s, DType input, const TensorView& w) {
+  std::vector<double> roots(static_cast<std::size_t>(s.filters));
+  const StridedSource all(input, w.data, 0, s.terms(), 1);
+  SumFourthPowers(all, 0, s.filters, s.terms(), roots.data());
+  for (double& root : roots) root = std::sqrt(root);
+  return roots;
+}
+
+// r, E and σ of a tile. Its parts are finished while they are in the cache.
+void FinishedProduct(const PanelSource& a, const PanelSource& b, std::int64_t terms,
+                     const ProductTile& tile, const ProductBound& bound, const TileDeviations& to,
+                     double* r, double* e, std::int64_t ld) {
+  PackedProduct(a, b, terms, tile, r, e, ld, [&](const ProductTile& part) {
+    const std::int64_t down = part.row0 - tile.row0, right = part.col0 - tile.col0;
+    const std::int64_t at = down * ld + right;
+    TileDeviations of_part = to;
+    if (to.deviation != nullptr) {
+      of_part.rows += down;
+      of_part.columns += right;
+      of_part.deviation += at;
+    }
+    FinishTile(bound, part.rows, part.cols, ld, r + at, e + at, of_part);
+  });
+}
+
 }  // namespace
 
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
@@ -235,10 +261,7 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
   std::vector<double> patch_roots, filter_roots;
   if (deviation != nullptr) {
     patch_roots = RootsOfPatches(s, inputs[0]);
-    filter_roots.resize(static_cast<std::size_t>(s.filters));
-    const StridedSource all(input, inputs[1].data, 0, s.terms(), 1);
-    SumFourthPowers(all, 0, s.filters, s.terms(), filter_roots.data());
-    for (double& root : filter_roots) root = std::sqrt(root);
+    filter_roots = RootsOfFilters(s, input, inputs[1]);
   }
   const std::int64_t filters = s.group_filters(), positions = s.positions();
   const std::int64_t m = s.channels_last ? positions : filters;
@@ -272,7 +295,6 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
         ExactProduct(a, b, s.terms(), largest, tile, r, ld);
         continue;
       }
-      PackedProduct(a, b, s.terms(), tile, r, e, ld);
       TileDeviations to = {sums, steps, nullptr, nullptr, nullptr};
       if (deviation != nullptr) {
         const double* of_patches = patch_roots.data() + (image * s.groups + group) * positions;
@@ -281,7 +303,7 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
         to.columns = (s.channels_last ? of_filters : of_patches) + col0;
         to.deviation = deviation + at;
       }
-      FinishTile(bound, tile.rows, tile.cols, ld, r, e, to);
+      FinishedProduct(a, b, s.terms(), tile, bound, to, r, e, ld);
     }
   });
 }

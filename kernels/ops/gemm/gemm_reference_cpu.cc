@@ -97,6 +97,18 @@ std::int64_t MakeUnitProducts(const GemmProblem& problem, DType input,
   return batch;
 }
 
+// The margins of all batches.
+void MakeSquares(const GemmProblem& problem, DType input, std::span<const TensorView> inputs,
+                 std::vector<double>& rows, std::vector<double>& columns) {
+  rows.resize(static_cast<std::size_t>(problem.batch * problem.m));
+  columns.resize(static_cast<std::size_t>(problem.batch * problem.n));
+  for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+    SquareMargins(MatrixA(problem, input, inputs[0], batch), problem.m,
+                  MatrixB(problem, input, inputs[1], batch), problem.n, problem.k,
+                  rows.data() + batch * problem.m, columns.data() + batch * problem.n);
+  }
+}
+
 }  // namespace
 
 void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogue& epilogue,
@@ -106,15 +118,7 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
     return StridedSource(m.dtype, m.base, m.origin, m.row_stride, m.k_stride);
   };
   std::vector<double> rows, columns;
-  if (deviation != nullptr) {
-    rows.resize(static_cast<std::size_t>(problem.batch * problem.m));
-    columns.resize(static_cast<std::size_t>(problem.batch * problem.n));
-    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
-      SquareMargins(MatrixA(problem, input, inputs[0], batch), problem.m,
-                    MatrixB(problem, input, inputs[1], batch), problem.n, problem.k,
-                    rows.data() + batch * problem.m, columns.data() + batch * problem.n);
-    }
-  }
+  if (deviation != nullptr) MakeSquares(problem, input, inputs, rows, columns);
   const Squares squares = {rows.data(), columns.data()};
   const bool exact = allowance == nullptr || epilogue.one_product;
   const std::int64_t made = exact ? MakeUnitProducts(problem, input, inputs, value) : 0;
@@ -127,27 +131,34 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
     height /= 2;
   }
   const std::int64_t row_tiles = (problem.m + height - 1) / height;
-  ParallelForDynamic(problem.batch * row_tiles * col_tiles, 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t t = begin; t < end; ++t) {
-                         const std::int64_t batch = t / (row_tiles * col_tiles);
-                         const std::int64_t row0 = t / col_tiles % row_tiles * height;
-                         const std::int64_t col0 = t % col_tiles * kTileCols;
-                         const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
-                                                   std::min(kTileCols, problem.n - col0)};
-                         const StridedSource a = source(MatrixA(problem, input, inputs[0], batch)),
-                                             b = source(MatrixB(problem, input, inputs[1], batch));
-                         const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
-                         double* e = allowance == nullptr ? nullptr : allowance + at;
-                         if (!exact) {
-                           PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
-                         } else if (batch >= made) {
-                           ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
-                         }
-                         Finish(problem, epilogue, inputs, batch, tile, value + at, e, squares,
-                                deviation == nullptr ? nullptr : deviation + at);
-                       }
-                     });
+  ParallelForDynamic(
+      problem.batch * row_tiles * col_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t) {
+          const std::int64_t batch = t / (row_tiles * col_tiles);
+          const std::int64_t row0 = t / col_tiles % row_tiles * height;
+          const std::int64_t col0 = t % col_tiles * kTileCols;
+          const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
+                                    std::min(kTileCols, problem.n - col0)};
+          const StridedSource a = source(MatrixA(problem, input, inputs[0], batch)),
+                              b = source(MatrixB(problem, input, inputs[1], batch));
+          const auto place = [&](const ProductTile& part) {
+            return (batch * problem.m + part.row0) * problem.n + part.col0;
+          };
+          const auto finish = [&](const ProductTile& part) {
+            const std::int64_t at = place(part);
+            Finish(problem, epilogue, inputs, batch, part, value + at,
+                   allowance == nullptr ? nullptr : allowance + at, squares,
+                   deviation == nullptr ? nullptr : deviation + at);
+          };
+          double* r = value + place(tile);
+          if (!exact) {
+            PackedProduct(a, b, problem.k, tile, r, allowance + place(tile), problem.n, finish);
+            continue;
+          }
+          if (batch >= made) ExactProduct(a, b, problem.k, largest, tile, r, problem.n);
+          finish(tile);
+        }
+      });
 }
 
 }  // namespace assay::kernels

@@ -148,7 +148,8 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
     }
   });
 
-  for (std::size_t j = 0; j < cols && merged; ++j) {
+  const bool offers = merged && x.batch * x.rows >= internal::kLeastGroup;
+  for (std::size_t j = 0; j < cols && offers; ++j) {
     const auto missed = columns.misses ? static_cast<std::int64_t>(columns.missed[j]) : 0;
     Offer(static_cast<std::int64_t>(j), x.batch * x.rows - missed, columns.squares[j], sums.column);
   }
