@@ -239,14 +239,15 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   for (int attempt = 0; attempt < 3; ++attempt) {
     begun = false;
     if (attempt > 0) CountWaiting(1);  // the attempt before gave its place back
+    NewName name;
     // Known before it is stored: a retry of the request may ask for it at once.
     do {
-      job.job.set_name(RandomName());
+      name = TakeName();
+      job.job.set_name(name.text);
       active = MakeActive(job.job, *order, job.plans, *place, caller);
     } while (active == nullptr);
     // What an early result is written to must not be an earlier job.
-    const bool is_new = absl::IsNotFound(store_.GetJob(active->name).status());
-    written = store_.CreateJob(job, [&] { begun = is_new && BeginEarly(active, job.plans); });
+    written = store_.CreateJob(job, [&] { begun = name.is_new && BeginEarly(active, job.plans); });
     if (written.ok()) break;
     // A job that has begun is forgotten when its part has ended.
     begun ? Unwritable(active, absl::NotFoundError("the job was refused")) : Forget(active);
@@ -266,7 +267,38 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   place->reset();  // the job has it
   begun ? AfterEnqueued(active) : Enqueue(active, job.plans);
   DropTimes(job.job);
+  KeepName();
   return std::move(job.job);
+}
+
+JobQueue::NewName JobQueue::TakeName() {
+  {
+    const std::lock_guard guard(mutex_);
+    if (!next_name_.empty()) return {.text = std::exchange(next_name_, ""), .is_new = true};
+  }
+  return FindName();
+}
+
+JobQueue::NewName JobQueue::FindName() {
+  std::string name;
+  do {
+    name = RandomName();
+  } while (IsKept(name));
+  const bool is_new = absl::IsNotFound(store_.GetJob(name).status());
+  return {.text = std::move(name), .is_new = is_new};
+}
+
+// Whether the next job is to get the name.
+bool JobQueue::IsKept(std::string_view name) {
+  const std::lock_guard guard(mutex_);
+  return name == next_name_;
+}
+
+void JobQueue::KeepName() {
+  NewName found = FindName();
+  if (!found.is_new) return;
+  const std::lock_guard guard(mutex_);
+  next_name_ = std::move(found.text);
 }
 
 void JobQueue::CountWaiting(int jobs) {
@@ -350,13 +382,15 @@ bool JobQueue::BeginEarly(const Job& job, const std::vector<DevicePlan>& plans) 
   if (plans.size() != 1 || plans[0].cases.size() > kMostCasesEarly || job->has_baseline)
     return false;
   DeviceRunner& runner = *RunnerOf(plans[0].device);
+  // The first result waits for this lock, and the device does not.
+  const std::lock_guard order(job->submit_mutex);
   const bool begun = runner.PushIfIdle({.job = job,
                                         .device = &runner.device(),
                                         .cases = CasesToRun(plans[0]),
                                         .plan = std::make_shared<const DevicePlan>(plans[0])});
-  // Here and not only on the runner's thread, so that it is written with the job: the commit of the
+  // Here and not on the runner's thread, so that it is written with the job: the commit of the
   // first result has less to write, and watchers have less to read before the result.
-  if (begun) NoteBegun(job);
+  if (begun && recorder_.BeginHeld(job)) NoLongerWaits(job);
   return begun;
 }
 

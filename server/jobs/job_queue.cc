@@ -66,6 +66,7 @@ absl::Status JobQueue::Start() {
   // How the jobs ended is known before anybody can ask, unless it has to wait for room.
   while (!recorder_.WaitIdle(kLookForRoom) && store_state().full.empty()) {
   }
+  KeepName();
   for (auto& runner : runners_) runner->Start();
   clock_ = std::thread([this] { ClockLoop(); });
   started_ = true;
@@ -181,8 +182,7 @@ DeviceRunner* JobQueue::RunnerOf(std::string_view device) {
   return nullptr;
 }
 
-void JobQueue::NoteBegun(const Job& job) {
-  if (!recorder_.Begin(job)) return;
+void JobQueue::NoLongerWaits(const Job& job) {
   const std::lock_guard guard(mutex_);
   --waiting_;
   job->place.reset();
@@ -190,13 +190,16 @@ void JobQueue::NoteBegun(const Job& job) {
 
 void JobQueue::RunPart(const JobPart& part) {
   const Job& job = part.job;
-  NoteBegun(job);
   DeviceRunner& runner = *RunnerOf(part.device->device_id());
   if (part.plan != nullptr) {
     const std::set<std::int32_t> none_done;
     DevicePass({store_, recorder_, runner, options_}, job, *part.plan, none_done, nullptr).Run();
+    // A part that ends without a result must not end before BeginEarly has said that it began.
+    { const std::lock_guard order(job->submit_mutex); }
     return EndPart(job);
   }
+  // The first device that begins a job says so. A cancelled job never begins.
+  if (recorder_.Begin(job)) NoLongerWaits(job);
   absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job->name);
   absl::StatusOr<std::vector<std::int32_t>> indices = std::vector<std::int32_t>{};
   if (job->resumed) indices = store_.ResultIndices(job->name);

@@ -76,6 +76,16 @@ class JobQueue final : public JobManager {
                                     const AdmitJob& admit);
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                    const v1::JobSpec& spec, const AdmitJob& admit);
+  // The name of a new job, and whether it is known that no job in the store has it.
+  struct NewName {
+    std::string text;
+    bool is_new = false;
+  };
+  NewName TakeName();
+  NewName FindName();
+  bool IsKept(std::string_view name);
+  // Looks for the next job's name ahead, as to look in the store takes time.
+  void KeepName();
   // A job that is counted among those that wait. Null if a job of that name is active.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,
                  std::shared_ptr<void> place, std::shared_ptr<CallerLink> caller);
@@ -85,9 +95,7 @@ class JobQueue final : public JobManager {
 
   // Running: a device's part of a job, on the thread of its runner.
   void RunPart(const JobPart& part);
-  // The first device that begins a job says so, or the thread that accepts it, whichever comes
-  // first. A cancelled job never begins.
-  void NoteBegun(const Job& job);
+  void NoLongerWaits(const Job& job);
   std::unique_ptr<BaselineIndex> BaselineOf(const Job& job, std::string_view device);
   void EndPart(const Job& job);
 
@@ -127,6 +135,7 @@ class JobQueue final : public JobManager {
   int arriving_ = 0;                 // calls between TakePlace and Arrived
   int waiting_ = 0;                  // jobs not begun, those that are being stored too
   std::int64_t next_order_ = 0;      // of acceptance
+  std::string next_name_;            // no job has it; empty: none is known
   std::deque<JobPart> ended_parts_;  // left their queues; the clock ends them
   std::deque<Job> ends_due_;         // whose last answer came; the clock ends them
   std::vector<Job> unwritten_;       // ends that could not be written

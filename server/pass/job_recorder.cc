@@ -17,6 +17,10 @@ namespace assay::server {
 
 bool JobRecorder::Begin(const Job& job) {
   const std::lock_guard order(job->submit_mutex);
+  return BeginHeld(job);
+}
+
+bool JobRecorder::BeginHeld(const Job& job) {
   JobUpdate update{.name = job->name, .can_wait = true};  // for the first result
   {
     const std::lock_guard guard(job->mutex);

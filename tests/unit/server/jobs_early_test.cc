@@ -32,10 +32,12 @@ class HeldStore final : public Store {
   explicit HeldStore(std::unique_ptr<Store> store) : store_(std::move(store)) {}
 
   std::function<void()> while_written = [] {};
-  std::vector<std::string> names;  // of all new jobs, those that were refused too
+  std::function<void()> before_submit = [] {};  // any thread
+  std::vector<std::string> names;               // of all new jobs, those that were refused too
   // What the next new jobs get, and whether each had its place before.
   std::deque<std::pair<absl::Status, bool>> refusals;
   std::atomic<int> pages_read = 0;  // of events
+  std::atomic<int> jobs_asked = 0;  // for
   bool hides_requests = false;      // as if a request had come twice at the same time
   // Nothing is written while `while_written` runs. Else the store's thread may be awake and write
   // the new job, and what has begun of it, before that.
@@ -68,6 +70,7 @@ class HeldStore final : public Store {
   absl::Status DeleteJob(std::string_view name) override { return store_->DeleteJob(name); }
   absl::Status Apply(JobUpdate update) override { return store_->Apply(std::move(update)); }
   void Submit(JobUpdate update, Done done) override {
+    before_submit();
     {
       const std::lock_guard lock(mutex_);
       if (holding_) {
@@ -78,6 +81,7 @@ class HeldStore final : public Store {
     store_->Submit(std::move(update), std::move(done));
   }
   absl::StatusOr<v1::Job> GetJob(std::string_view name) override {
+    ++jobs_asked;
     return has ? *has : store_->GetJob(name);
   }
   absl::StatusOr<v1::Job> FindRequest(std::string_view id) override {
@@ -240,7 +244,9 @@ TEST_F(EarlyJobs, ABusyDeviceTakesAJobThatIsWritten) {
 
 // A result must not be written to an earlier job that has the name.
 TEST_F(EarlyJobs, AJobWhoseNameTheStoreHasDoesNotBeginEarly) {
+  manager_.reset();
   held_->has.emplace();
+  Start();
   int depth = -1;
   held_->while_written = [&] {
     depth = manager_->QueueDepth("cpu:0");
@@ -250,6 +256,42 @@ TEST_F(EarlyJobs, AJobWhoseNameTheStoreHasDoesNotBeginEarly) {
   EXPECT_EQ(depth, 0);
   gate_.Let(1);
   EXPECT_EQ(Finish(name).verdict(), v1::VERDICT_PASSED);
+}
+
+// What says that a job began takes time in which the device could run it. No result comes before
+// it.
+TEST_F(EarlyJobs, TheDeviceDoesNotWaitForTheWordThatItBegan) {
+  std::once_flag first;
+  bool began = false;
+  held_->before_submit = [&] {
+    std::call_once(first, [&] {
+      began = gate_.AwaitArrival();
+      gate_.Let(1);
+    });
+  };
+  const std::string name = Create(Copies(1));
+  EXPECT_TRUE(began);
+  EventReader reader(*manager_, name);
+  EXPECT_TRUE(reader.Next()->has_state_change());
+  EXPECT_TRUE(reader.Next()->has_started());
+  EXPECT_TRUE(reader.Next()->has_case_result());
+  EXPECT_EQ(reader.Rest().size(), 2u) << "the state and the end";
+  held_->before_submit = [] {};
+}
+
+// To look takes time in which no device could begin.
+TEST_F(EarlyJobs, ANameIsLookedForBeforeItsJobComes) {
+  for (int n = 0; n < 3; ++n) {
+    const int before = held_->jobs_asked;
+    int asked = -1;
+    held_->while_written = [&] { asked = held_->jobs_asked - before; };
+    const std::string name = Create(Copies(1));
+    EXPECT_EQ(asked, 0);
+    held_->while_written = [] {};
+    gate_.Let(1);
+    EXPECT_EQ(Finish(name).verdict(), v1::VERDICT_PASSED);
+  }
+  EXPECT_EQ(std::set<std::string>(held_->names.begin(), held_->names.end()).size(), 3u);
 }
 
 // The second of two equal requests is refused by the store after its case has begun: in one run
