@@ -72,6 +72,15 @@ bool SpeaksAgainstDevice(const v1::CaseSpec& spec) {
   return !IsPlanted(spec.provider()) && !IsUserKernel(spec.provider());
 }
 
+bool LearnNothing(v1::Device&) { return false; }
+
+// Returns whether the device held another number of bytes before.
+bool LearnLeased(std::int64_t bytes, v1::Device& device) {
+  const bool news = device.leased_bytes() != bytes;
+  device.set_leased_bytes(bytes);
+  return news;
+}
+
 class Supervisor final : public CaseExecutor {
  public:
   explicit Supervisor(SupervisorOptions options)
@@ -224,7 +233,10 @@ class Supervisor final : public CaseExecutor {
     }
     if (!status.ok()) return cancel.cancelled() ? cancelled : status;
     keeper_.KeepCeilings(response.kept_ceilings());
-    keeper_.Learn([&](v1::Device& device) { *device.mutable_ceilings() = response.ceilings(); });
+    keeper_.Learn([&](v1::Device& device) {
+      *device.mutable_ceilings() = response.ceilings();
+      return true;
+    });
     // Without the memory's some could not be measured: again.
     all_measured_ = FindRoof(response.ceilings(), v1::DTYPE_UNSPECIFIED) != nullptr;
     return absl::OkStatus();
@@ -271,7 +283,7 @@ class Supervisor final : public CaseExecutor {
                             status.error_message());
       }
       keeper_.Answered(
-          [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
+          [&](v1::Device& device) { return LearnLeased(response.leased_bytes(), device); });
       if (response.has_result()) return std::move(*response.mutable_result());
       if (response.has_refused()) return BadRequestError(response.refused());
       return ComparisonWithoutRun(header, device_id(), Fault(kNoResult, v1::BLAME_HOST));
@@ -317,7 +329,7 @@ class Supervisor final : public CaseExecutor {
       // With a result, the caller answered with what is no answer.
       if (owes) FailOwing(caller, response.has_result() ? v1::BLAME_CALLER : v1::BLAME_HOST);
       keeper_.Answered(
-          [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
+          [&](v1::Device& device) { return LearnLeased(response.leased_bytes(), device); });
     }
     if (failure && (!response.has_result() || IsLoss(response.result()))) {
       const bool slow = failure->reason_code() == v1::REASON_TIMEOUT;
@@ -384,8 +396,9 @@ class Supervisor final : public CaseExecutor {
             std::max(ahead.alone_below, index + 1 + static_cast<int>(ahead.next.size()));
       } else {
         const auto learn = [&](v1::Device& device) {
-          device.set_leased_bytes(response.leased_bytes());
-          if (!guest) MergeCeilings(response.ceilings(), device);
+          const bool told = !guest && !response.ceilings().empty();
+          if (told) MergeCeilings(response.ceilings(), device);
+          return LearnLeased(response.leased_bytes(), device) || told;
         };
         index < ahead.counted_below ? keeper_.Learn(learn) : keeper_.Answered(learn);
       }
@@ -424,7 +437,7 @@ class Supervisor final : public CaseExecutor {
       return std::nullopt;
     };
     if (end == CallEnd::kAnswered) {
-      keeper_.Answered([](v1::Device&) {});
+      keeper_.Answered(LearnNothing);
       const PhasePage& page = keeper_.worker().process().page();
       if (beside_others) {
         ahead.Suspect(index, page.turn.load(), page.suspects.load(), status.error_message());
@@ -436,7 +449,7 @@ class Supervisor final : public CaseExecutor {
     }
     Death death = keeper_.Bury(end, limit);
     const int at = place(death.turn);
-    if (at > 0) keeper_.Answered([](v1::Device&) {});  // the cases before it
+    if (at > 0) keeper_.Answered(LearnNothing);  // the cases before it
     death.planted = !SpeaksAgainstDevice(own_spec(at));
     // How long a case may take is its client's word, and says nothing of the device:
     // one that hangs by itself fails at starting the next worker. What happens beside others

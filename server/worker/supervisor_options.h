@@ -37,7 +37,7 @@ struct SupervisorOptions {
   // Called when a worker died or was killed, except by a planted kernel. The reason is crash, exit,
   // timeout, memory, cancelled, idle or start.
   std::function<void(std::string_view reason)> on_restart;
-  // Called when state, memory, ceilings or quarantine have changed.
+  // Called when memory, ceilings or quarantine have changed; not when a case begins or ends.
   std::function<void(const v1::Device&)> on_change;
 };
 

@@ -41,6 +41,7 @@ WorkerKeeper::~WorkerKeeper() {
 
 void WorkerKeeper::SetBusy(bool busy) {
   bool wake = false;
+  bool news = false;
   {
     const std::lock_guard lock(mutex_);
     busy_ = busy;
@@ -51,8 +52,9 @@ void WorkerKeeper::SetBusy(bool busy) {
     if (busy) return;
     const Duty next = DutyLocked();
     wake = next.watch.get() != awaited_ || next.Due() < awaited_at_;
+    news = std::exchange(news_, false);
   }
-  Changed();
+  if (news) Changed();
   if (wake) Wake();
 }
 
@@ -151,6 +153,7 @@ void WorkerKeeper::SetWorker(std::shared_ptr<WorkerLink> worker) {
   const std::lock_guard lock(mutex_);
   old = std::exchange(worker_, std::move(worker));
   if (worker_ == nullptr) device_.set_leased_bytes(0);
+  news_ = true;
 }
 
 CallLimits WorkerKeeper::Limits(absl::Time deadline, const CancelToken* cancel) const {
@@ -171,15 +174,15 @@ absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what
   return absl::InternalError(Cat(what, ": ", death.finding.message()));
 }
 
-void WorkerKeeper::Answered(absl::FunctionRef<void(v1::Device&)> learn) {
+void WorkerKeeper::Answered(Lesson learn) {
   const std::lock_guard lock(mutex_);
   toll_.Answered();
-  learn(device_);
+  news_ = learn(device_) || news_;
 }
 
-void WorkerKeeper::Learn(absl::FunctionRef<void(v1::Device&)> learn) {
+void WorkerKeeper::Learn(Lesson learn) {
   const std::lock_guard lock(mutex_);
-  learn(device_);
+  news_ = learn(device_) || news_;
 }
 
 Death WorkerKeeper::Bury(CallEnd end, absl::Duration limit) {

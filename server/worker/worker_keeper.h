@@ -83,11 +83,13 @@ class WorkerKeeper {
   absl::Status PlainCall(absl::Duration limit, std::string_view what, Call call,
                          const CancelToken* cancel = nullptr);
 
-  // Notes that the worker answered a case. `learn` adds what the worker told of the device. It is
-  // called with a lock held.
-  void Answered(absl::FunctionRef<void(v1::Device&)> learn);
+  // Adds what the worker told of the device, and returns whether that is news. Called with a lock
+  // held.
+  using Lesson = absl::FunctionRef<bool(v1::Device&)>;
+  // Notes that the worker answered a case.
+  void Answered(Lesson learn);
   // Adds what a call that is no case told of the device.
-  void Learn(absl::FunctionRef<void(v1::Device&)> learn);
+  void Learn(Lesson learn);
 
   // Keeps the ceilings that a worker sent for the next worker.
   void KeepCeilings(const std::string& text) { ceilings_.Keep(text); }
@@ -135,6 +137,7 @@ class WorkerKeeper {
   v1::Device device_;
   std::shared_ptr<WorkerLink> worker_;  // set under mutex_, used by the holder of turn_
   bool busy_ = false;
+  bool news_ = false;  // that on_change is told when the device is BUSY no more
   bool stopping_ = false;
   DeathToll toll_;
   absl::Time last_used_ = EvenTime();

@@ -399,6 +399,25 @@ TEST_F(SupervisorTest, ADeathBetweenCasesIsReplacedAndCounted) {
   EXPECT_NE(next.implementation(), std::to_string(pid));
 }
 
+TEST_F(SupervisorTest, ACaseThatChangesNothingOfTheDeviceIsNotTold) {
+  Make();
+  const auto told = [this] {
+    const std::lock_guard lock(mutex_);
+    return devices_.size();
+  };
+  Run("answer");
+  const std::size_t before = told();
+  Run("answer");
+  EXPECT_EQ(told(), before);
+  Run("lease");
+  EXPECT_EQ(told(), before + 1);
+  EXPECT_GT(executor_->Describe().leased_bytes(), 0);
+  Run("lease");
+  EXPECT_EQ(told(), before + 1);
+  Run("answer");
+  EXPECT_EQ(told(), before + 2);
+}
+
 TEST_F(SupervisorTest, TheArenaOfAnIdleWorkerIsGivenBack) {
   SupervisorOptions options;
   options.idle_release = absl::Milliseconds(50);
