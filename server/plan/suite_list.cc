@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "google/protobuf/util/time_util.h"
+#include "kernels/suites/golden.h"
 #include "kernels/suites/suite.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
@@ -54,15 +55,41 @@ void AddCoverage(const DevicePlan& plan, v1::Suite& suite) {
   }
 }
 
-// A suite by itself is sound or not; what this node makes of it is the plan's.
-void Describe(v1::Suite& suite, const std::string& text, const DeviceSet& devices,
+// What the plan of a suite depends on, beside its files and the kernels of users.
+std::string NodeKey(const DeviceSet& devices) {
+  std::string key;
+  if (!devices.executors.empty()) {
+    const v1::Device first = devices.executors.front()->Describe();
+    key = Cat(first.backend(), " ", first.memory_bytes(), " ", first.arena_bytes());
+  }
+  for (const auto& executor : devices.executors) {
+    Append(&key, "\n", executor->device_id(), " ", executor->Kernels().size());
+  }
+  return key;
+}
+
+bool NamesUserKernel(const std::vector<Case>& cases) {
+  return std::any_of(cases.begin(), cases.end(), [](const Case& c) {
+    return IsUserKernel(c.provider) || IsUserKernel(c.reference);
+  });
+}
+
+bool NamesUserKernel(const DevicePlan& plan) {
+  return std::any_of(plan.cases.begin(), plan.cases.end(), [](const v1::CaseSpec& c) {
+    return IsUserKernel(c.provider()) || IsUserKernel(c.reference());
+  });
+}
+
+// A suite by itself is sound or not; what this node makes of it is the plan's. Returns whether it
+// is the same as long as the suite's files and the node are.
+bool Describe(v1::Suite& suite, const std::string& text, const DeviceSet& devices,
               const PlanOptions& options) {
   const std::string backend =
       devices.executors.empty() ? "cpu" : devices.executors.front()->Describe().backend();
   const absl::StatusOr<Suite> read = ParseSuite(text, Cat(suite.name(), ".toml"), backend);
   if (!read.ok()) {
     suite.set_error(absl::StrReplaceAll(read.status().message(), {{"\n", "; "}}));
-    return;
+    return true;
   }
   suite.set_title(read->title);
   suite.set_version(read->version);
@@ -79,49 +106,76 @@ void Describe(v1::Suite& suite, const std::string& text, const DeviceSet& device
         absl::ToInt64Nanoseconds(absl::Seconds(*read->budget_seconds)));
   }
   if (plan.ok()) AddCoverage(plan->devices.front(), suite);
+  return plan.ok() && !NamesUserKernel(read->cases);
 }
 
-// A suite that is no file.
-v1::Suite DescribeOwn(std::string_view name, std::string_view title, std::string_view text,
-                      const DeviceSet& devices, const PlanOptions& options) {
-  v1::Suite suite;
-  suite.set_name(std::string(name));
+struct OwnSuite {
+  std::string name;
+  std::string_view title, text;
+};
+
+// The suites that are no files.
+std::vector<OwnSuite> OwnSuites() {
+  return {{std::string(kSelftestSuite), kSelftestTitle,
+           "# made by the daemon of its planted kernels (assay kernels --planted)\n"},
+          {std::string(kAdversarialSuite), kAdversarialTitle,
+           "# made by the daemon of its cheats (assay selftest --adversarial)\n"}};
+}
+
+// Returns what Describe returns.
+bool DescribeOwn(v1::Suite& suite, std::string_view title, const DeviceSet& devices,
+                 const PlanOptions& options) {
   suite.set_title(std::string(title));
-  suite.set_text(std::string(text));
   v1::JobSpec spec;
   spec.set_suite(suite.name());
   const absl::StatusOr<JobPlan> plan = PlanJob(spec, devices, options);
-  if (plan.ok()) suite.set_case_count(plan->total);
-  return suite;
+  if (!plan.ok()) return false;
+  suite.set_case_count(plan->total);
+  return !NamesUserKernel(plan->devices.front());
 }
 
 }  // namespace
 
-std::vector<v1::Suite> DescribeSuites(const DeviceSet& devices, const PlanOptions& options,
-                                      bool with_text) {
+template <class Find>
+v1::Suite SuiteList::Known(const std::string& name, const std::string& key, KeptSuites& keep,
+                           Find find) {
+  if (const auto kept = kept_.find(name); kept != kept_.end() && kept->second.key == key) {
+    keep.insert(*kept);
+    return kept->second.suite;
+  }
+  v1::Suite suite;
+  suite.set_name(name);
+  if (find(suite)) keep.emplace(name, Kept{key, suite});
+  return suite;
+}
+
+std::vector<v1::Suite> SuiteList::Describe(bool with_text) {
   std::vector<v1::Suite> suites;
-  for (const std::string& name : ListSuiteNames(options.suites_folder)) {
-    v1::Suite& suite = suites.emplace_back();
-    suite.set_name(name);
-    absl::StatusOr<std::string> text = ReadSuiteText(options.suites_folder, name);
+  KeptSuites keep;
+  const std::string node = NodeKey(devices_);
+  for (const std::string& name : ListSuiteNames(options_.suites_folder)) {
+    absl::StatusOr<std::string> text = ReadSuiteText(options_.suites_folder, name);
     if (!text.ok()) {
-      suite.set_error(std::string(text.status().message()));
+      suites.emplace_back().set_name(name);
+      suites.back().set_error(std::string(text.status().message()));
       continue;
     }
-    Describe(suite, *text, devices, options);
-    if (with_text) suite.set_text(*std::move(text));
+    // Of the golden digests a plan only needs that they can be read.
+    const bool golden = ReadGolden(options_.suites_folder, name).ok();
+    suites.push_back(Known(name, Cat(golden, "\n", node, "\n", *text), keep, [&](v1::Suite& suite) {
+      return server::Describe(suite, *text, devices_, options_);
+    }));
+    if (with_text) suites.back().set_text(*std::move(text));
   }
-  for (v1::Suite own :
-       {DescribeOwn(kSelftestSuite, kSelftestTitle,
-                    "# made by the daemon of its planted kernels (assay kernels --planted)\n",
-                    devices, options),
-        DescribeOwn(kAdversarialSuite, kAdversarialTitle,
-                    "# made by the daemon of its cheats (assay selftest --adversarial)\n", devices,
-                    options)}) {
-    if (own.case_count() == 0) continue;
-    if (!with_text) own.clear_text();
-    suites.push_back(std::move(own));
+  for (const OwnSuite& own : OwnSuites()) {
+    v1::Suite suite = Known(own.name, node, keep, [&](v1::Suite& found) {
+      return DescribeOwn(found, own.title, devices_, options_);
+    });
+    if (suite.case_count() == 0) continue;
+    if (with_text) suite.set_text(std::string(own.text));
+    suites.push_back(std::move(suite));
   }
+  kept_ = std::move(keep);
   std::sort(suites.begin(), suites.end(),
             [](const v1::Suite& a, const v1::Suite& b) { return a.name() < b.name(); });
   return suites;

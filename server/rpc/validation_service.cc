@@ -35,6 +35,7 @@ struct ValidationService::Impl {
              options.parsed_bytes),
         device_calls(jobs, devices, std::move(options.telemetry)),
         info(std::move(options.info)),
+        suites(devices, jobs.options()),
         comparisons(jobs, devices, options.upload),
         streams(options.watch_stall,
                 [this](const std::string& peer) { desk.CutConnection(peer); }) {}
@@ -56,6 +57,7 @@ struct ValidationService::Impl {
   std::mutex mutex;
   v1::ServerInfo info;  // mutex
 
+  SuiteList suites;                           // the thread of `reads`
   TaskThread pump;                            // reads the streams of WatchJob; writes uses it
   TaskThread compiles{kMostKernelsWaiting};   // users' kernels that come as source
   TaskThread libraries{kMostKernelsWaiting};  // users' kernels that come as libraries
@@ -293,8 +295,7 @@ grpc::ServerUnaryReactor* ValidationService::ListSuites(Context* context, const 
                                                         v1::ListSuitesResponse* response) {
   return impl_->desk.AnswerOn<v1::ListSuitesRequest>(
       impl_->reads, {context, "ListSuites"}, bytes, [this, response](const auto& request) {
-        for (v1::Suite& suite :
-             DescribeSuites(impl_->devices, impl_->jobs.options(), request.full())) {
+        for (v1::Suite& suite : impl_->suites.Describe(request.full())) {
           *response->add_suites() = std::move(suite);
         }
         return absl::OkStatus();
