@@ -4,6 +4,7 @@
 #ifndef ASSAY_TESTS_FUZZ_FUZZ_H_
 #define ASSAY_TESTS_FUZZ_FUZZ_H_
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -23,6 +24,12 @@ std::span<const Target> Targets();
 void Require(bool holds, std::string_view message);
 // Ends the process if a parser blames itself for foreign bytes: INTERNAL or UNKNOWN.
 void RequireNotInternal(const absl::Status& status);
+
+// Whether an input gets a check that would slow a target down too much if all inputs had it. In
+// libFuzzer's program one of n inputs gets it: a hash of the bytes says which. In fuzz_test all do.
+bool IsOneOf(std::size_t n, std::string_view bytes);
+// Called once, by libFuzzer's program.
+void CheckOnlySome();
 
 // A folder of this process's own, in memory where the machine has such a disk.
 const char* ScratchFolder();

@@ -3,10 +3,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stop_token>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/text/cat.h"
 #include "server/base/log.h"
+#include "server/store/store_check.h"
+#include "server/store/store_file.h"
+#include "server/store/store_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace assay::fuzz {
@@ -55,7 +61,7 @@ struct Killed {
 
 // Changes bytes of one of the two files, or cuts it. Four bytes a change: three of a place, one of
 // a value. The first byte says which file, and whether it is cut at the first place.
-void Damage(std::string_view bytes, std::string& file, std::string& journal) {
+void DamageFiles(std::string_view bytes, std::string& file, std::string& journal) {
   std::string& changed = (bytes[0] & 1) != 0 ? file : journal;
   bool cut = (bytes[0] & 2) != 0;
   for (std::size_t at = 1; at + 4 <= bytes.size() && !changed.empty(); at += 4) {
@@ -78,6 +84,43 @@ void Clear(const fs::path& folder) {
   }
 }
 
+// The damaged files in the folder of a daemon that starts.
+void Write(const fs::path& folder, const std::string& file, const std::string& journal) {
+  Clear(folder);
+  WriteFile(folder / "assay.db", file);
+  WriteFile(folder / "assay.db-wal", journal);
+}
+
+void RequireRefusal(const absl::Status& status) {
+  Require(absl::IsFailedPrecondition(status), status.ToString());
+}
+
+// What a daemon does when it starts, by this thread alone and on one connection, which reads.
+void Open(const std::string& folder, bool all) {
+  Room room(folder);
+  std::vector<std::string> notices;
+  StoreState state;
+  auto file = OpenStoreFile({.folder = folder, .sync = StoreSync::kNormal}, room, notices, state);
+  if (!file.ok()) return RequireRefusal(file.status());
+  const auto reader = StoreReader::Make(*std::move(file));
+  if (!reader.ok()) return RequireRefusal(reader.status());
+  RequireNotInternal((*reader)->ListJobs({}).status());
+  (*reader)->UnfinishedJobs().status().IgnoreError();
+  if (all) CheckStore(**reader, std::stop_token(), [](const Damage&) {});
+}
+
+// The same by all of a store's threads. It takes far longer: they wait for one another.
+void Use(const std::string& folder) {
+  auto store = Store::Open({.folder = folder, .sync = StoreSync::kNormal});
+  if (!store.ok()) return RequireRefusal(store.status());
+  const auto listed = (*store)->ListJobs({});
+  RequireNotInternal(listed.status());
+  (*store)->UnfinishedJobs().status().IgnoreError();
+  const absl::Status made = (*store)->CreateJob(JobNamed("jobs/new"));
+  RequireNotInternal(made);
+  if (made.ok()) Require((*store)->GetJob("jobs/new").ok(), "a job that was kept is not there");
+}
+
 }  // namespace
 
 // Whatever was done to the files: the store opens, or refuses the folder for a stated reason. A
@@ -88,22 +131,13 @@ void FuzzStore(std::string_view bytes) {
   static std::string file, journal;  // keep their memory
   file = killed.file;
   journal = killed.journal;
-  Damage(bytes, file, journal);
+  DamageFiles(bytes, file, journal);
   const fs::path folder = Cat(ScratchFolder(), "/store");
-  Clear(folder);
-  WriteFile(folder / "assay.db", file);
-  WriteFile(folder / "assay.db-wal", journal);
-  auto store = Store::Open({.folder = folder.string(), .sync = StoreSync::kNormal});
-  if (!store.ok()) {
-    Require(absl::IsFailedPrecondition(store.status()), store.status().ToString());
-    return;
-  }
-  const auto listed = (*store)->ListJobs({});
-  RequireNotInternal(listed.status());
-  (*store)->UnfinishedJobs().status().IgnoreError();
-  const absl::Status made = (*store)->CreateJob(JobNamed("jobs/new"));
-  RequireNotInternal(made);
-  if (made.ok()) Require((*store)->GetJob("jobs/new").ok(), "a job that was kept is not there");
+  Write(folder, file, journal);
+  Open(folder.string(), IsOneOf(4, bytes));
+  if (!IsOneOf(32, bytes)) return;
+  Write(folder, file, journal);
+  Use(folder.string());
 }
 
 }  // namespace assay::fuzz

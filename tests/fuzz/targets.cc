@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <system_error>
 
@@ -34,6 +35,8 @@ constexpr std::array kTargets = {
     Target{"telemetry", FuzzTelemetry},  // samples, and words of drivers
     Target{"worker", FuzzWorker},        // a worker's answers
 };
+
+bool only_some = false;
 
 // Removed at the process's end.
 class Scratch {
@@ -69,6 +72,12 @@ void Require(bool holds, std::string_view message) {
 void RequireNotInternal(const absl::Status& status) {
   Require(!absl::IsInternal(status) && !absl::IsUnknown(status), status.ToString());
 }
+
+bool IsOneOf(std::size_t n, std::string_view bytes) {
+  return !only_some || std::hash<std::string_view>{}(bytes) % n == 0;
+}
+
+void CheckOnlySome() { only_some = true; }
 
 const char* ScratchFolder() {
   static const Scratch scratch;

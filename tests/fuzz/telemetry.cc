@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -35,7 +34,8 @@ class Series {
   server::TelemetrySeries series_{families_};
 };
 
-// All metrics of a daemon. They have the labels, too, which a sample's properties become.
+// All metrics of a daemon, for the labels that a sample's properties become. One instance sees all
+// inputs: a sample without telemetry replaces what the one before it showed.
 class All {
  public:
   All() : metrics_(server::MakeMetrics("1")) {
@@ -44,18 +44,28 @@ class All {
     known.set_backend("cuda");
     metrics_->AddDevice(known, {});
   }
-  void Set(const v1::Device& sample) { metrics_->TelemetryChanged(sample); }
+  void SetLabels(v1::Device sample) {
+    sample.clear_telemetry();
+    metrics_->TelemetryChanged(sample);
+  }
   std::string Exposition() const { return metrics_->Exposition(); }
 
  private:
   const std::unique_ptr<server::Metrics> metrics_;
 };
 
-template <class Shown>
 void Show(const std::vector<v1::Device>& samples) {
-  Shown shown;
-  for (const v1::Device& sample : samples) shown.Set(sample);
-  shown.Exposition();
+  Series series;
+  for (const v1::Device& sample : samples) series.Set(sample);
+  series.Exposition();
+}
+
+void ShowLabels(const std::vector<v1::Device>& samples, bool exposed) {
+  static All all;
+  for (const v1::Device& sample : samples) {
+    if (!sample.properties().empty()) all.SetLabels(sample);
+  }
+  if (exposed) all.Exposition();
 }
 
 }  // namespace
@@ -76,10 +86,8 @@ void FuzzTelemetry(std::string_view bytes) {
     samples.push_back(*std::move(sample));
   }
   if (samples.empty()) return;
-  const bool labels = std::any_of(samples.begin(), samples.end(), [](const v1::Device& sample) {
-    return !sample.properties().empty();
-  });
-  labels ? Show<All>(samples) : Show<Series>(samples);
+  Show(samples);
+  ShowLabels(samples, IsOneOf(64, bytes));
 }
 
 }  // namespace assay::fuzz
