@@ -9,6 +9,7 @@
 #include "kernels/judge/input_stats.h"
 #include "kernels/judge/pieces.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
@@ -34,6 +35,14 @@ class FlushedInputs final : public HostInputs {
 // Elements all over the output that are looked at beside those that are known to be wrong.
 constexpr std::int64_t kSpread = 1024;
 
+// Whether an output is within `bound` of the right value. One that is not finite is as the right
+// one rounded.
+bool Agrees(double actual, double right, double bound, DType output) {
+  if (std::isfinite(actual)) return std::abs(actual - right) <= bound;
+  const double rounded = Quantise(right, output);
+  return std::isnan(actual) ? std::isnan(rounded) : actual == rounded;
+}
+
 // Whether every known mismatch is what a kernel gives that flushes, and every one of the
 // elements spread over the output is that or within its own bound: a fault elsewhere that is
 // larger than a thousandth of the output is not excused with the flushing.
@@ -58,10 +67,10 @@ absl::StatusOr<bool> FlushingExplains(const Case& c, const Op& op, const Plan& p
     if (absl::Status s = ReadValues(device, output, at[i], 1, one); !s.ok()) return s;
     const double actual = one.front();
     const double bound = TBound(flushed, value[i], plan.proven_factor * allowance[i]);
-    if (std::abs(actual - value[i]) <= bound) continue;
+    if (Agrees(actual, value[i], bound, plan.output.dtype)) continue;
     const bool known = std::find(wrong.begin(), wrong.end(), at[i]) != wrong.end();
     const double own = TBound(whole, kept[i], plan.proven_factor * kept_by[i]);
-    if (known || !(std::abs(actual - kept[i]) <= own)) return false;
+    if (known || !Agrees(actual, kept[i], own, plan.output.dtype)) return false;
   }
   return true;
 }

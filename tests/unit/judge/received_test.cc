@@ -132,6 +132,29 @@ TEST(ReceivedOperands, AnErrorAsLargeAsItsBoundIsWithinIt) {
   EXPECT_FALSE(explains(flushed, kept + kLeast)) << "neither flushed nor right";
 }
 
+// NaN and Inf elsewhere are right, and no fault that the flushing would have to explain.
+TEST(ReceivedOperands, FlushingExplainsBesideNaNAndInf) {
+  Sent sent;
+  TestGemm& g = sent.g;
+  g.Set(g.inputs[0], 0, 8, 0, std::nan(""));
+  g.Set(g.inputs[0], 0, 9, 0, kInf);
+  g.Set(g.inputs[0], 0, 10, 0, 0x1p120);
+  for (std::int64_t j = 0; j < 30; ++j) {
+    g.Set(g.output, 0, 8, j, std::nan(""));
+    g.Set(g.output, 0, 9, j, kInf);
+    g.Set(g.output, 0, 10, j, kInf);
+  }
+  EXPECT_TRUE(sent.Explains());
+  g.Set(g.output, 0, 10, 2, -kInf);
+  EXPECT_FALSE(sent.Explains()) << "of the other sign";
+  g.Set(g.output, 0, 10, 2, kInf);
+  g.Set(g.output, 0, 9, 2, std::nan(""));
+  EXPECT_FALSE(sent.Explains()) << "NaN for Inf";
+  g.Set(g.output, 0, 9, 2, kInf);
+  g.Set(g.output, 0, 8, 2, 3);
+  EXPECT_FALSE(sent.Explains()) << "a number for NaN";
+}
+
 // The output's subnormal numbers are flushed, too; what is wrong is not measured by them.
 TEST(ReceivedOperands, FlushingIsThatOfTheOutput) {
   Sent sent;
