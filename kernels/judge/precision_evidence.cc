@@ -12,6 +12,7 @@
 #include "kernels/judge/narrowing.h"
 #include "kernels/judge/pieces.h"
 #include "kernels/judge/rounded_reference.h"
+#include "kernels/judge/row_orders.h"
 #include "kernels/judge/summation_orders.h"
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/products.h"
@@ -115,6 +116,11 @@ namespace {
 // those of plain sums.
 constexpr double kWinogradRms = 8;
 
+bool AnyFails(const PrecisionReading& reading) {
+  return std::any_of(reading.findings.begin(), reading.findings.end(),
+                     [](const PrecisionFinding& f) { return f.verdict == Verdict::kFailed; });
+}
+
 absl::StatusOr<PrecisionReading> Read(const PrecisionSubject& s) {
   ResidualModel model = s.op.Residuals(s.c, s.plan);
   if (s.received && s.op.traits().transforms_divide) {
@@ -142,6 +148,12 @@ absl::StatusOr<PrecisionReading> Read(const PrecisionSubject& s) {
     gate.fails = std::numeric_limits<double>::infinity();
   }
   PrecisionReading reading = ReadPrecision(model, s.plan, *sums, gate);
+  if (s.received && model.rows && AnyFails(reading)) {
+    const absl::StatusOr<double> factor = RowOrderFactor(s);
+    if (!factor.ok()) return factor.status();
+    gate.fails *= *factor;
+    reading = ReadPrecision(model, s.plan, *sums, gate);
+  }
   AddNarrowing(sample->narrowing, reading);
   return reading;
 }
