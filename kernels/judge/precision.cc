@@ -76,10 +76,12 @@ class Reader {
   }
 
  private:
-  // Adds a finding if `value` is so many times its limit that the gate says so.
-  bool Hold(double value, double limit, Reason reason, const std::string& message) {
+  // Adds a finding if `value` is so many times its limit that the gate says so. `orders` is for
+  // what the order of sums moves.
+  bool Hold(double value, double limit, Reason reason, const std::string& message,
+            double orders = 1) {
     // A NaN is beyond every limit.
-    const bool fails = !(value <= gate_.fails * limit);
+    const bool fails = !(value <= gate_.fails * orders * limit);
     const bool doubtful = !(value <= gate_.doubtful * limit);
     if (fails) {
       reading_.findings.push_back({Verdict::kFailed, {reason, message}});
@@ -190,11 +192,13 @@ class Reader {
          absl::StrFormat("rows are too %s by a factor of 1 %c %.3g in the mean, %.3g times what "
                          "rounding gives (at most %.3g)",
                          *p.gain > 0 ? "large" : "small", *p.gain > 0 ? '+' : '-',
-                         std::abs(*p.gain), gain, limit));
+                         std::abs(*p.gain), gain, limit),
+         gate_.row_orders);
     Hold(offset, limit, Reason::kStructure,
          absl::StrFormat("rows have an offset of %.3g in the mean, %.3g times what rounding gives "
                          "(at most %.3g)",
-                         p.offset.value_or(0), offset, limit));
+                         p.offset.value_or(0), offset, limit),
+         gate_.row_orders);
     const double rest_limit = RmsLimit(model_.largest_rest, sums_.rest_count, 1);
     Hold(rest, rest_limit, Reason::kPrecision,
          absl::StrFormat("beside what each row shares, residuals are %.3g times what arithmetic of "

@@ -32,6 +32,9 @@ struct PrecisionGate {
   double doubtful = std::numeric_limits<double>::infinity();
   // Whether tiles and single elements count. Their deviations are certain only for drawn data.
   bool places = true;
+  // How many times further what all elements of a row share must be before it fails: by so much
+  // more another order of the row's sums may move it.
+  double row_orders = 1;
 };
 
 // The gate of data that this product generated: a statistic beyond its limit fails if the model

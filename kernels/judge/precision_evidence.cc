@@ -151,7 +151,7 @@ absl::StatusOr<PrecisionReading> Read(const PrecisionSubject& s) {
   if (s.received && model.rows && AnyFails(reading)) {
     const absl::StatusOr<double> factor = RowOrderFactor(s);
     if (!factor.ok()) return factor.status();
-    gate.fails *= *factor;
+    gate.row_orders = *factor;
     reading = ReadPrecision(model, s.plan, *sums, gate);
   }
   AddNarrowing(sample->narrowing, reading);

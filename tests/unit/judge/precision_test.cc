@@ -204,6 +204,27 @@ TEST_F(PrecisionOf, BetweenDoubtAndFailureIsSuspect) {
   EXPECT_EQ(Read(gate).findings[0].verdict, Verdict::kFailed);
 }
 
+// Another order moves what the elements of a row share, and not the elements themselves.
+TEST_F(PrecisionOf, TheOrderOfARowsSumsIsAllowedForWhatTheRowShares) {
+  const PrecisionGate gate = {.fails = 2, .doubtful = 1, .row_orders = 3};
+  model_.rows = true;
+  model_.largest_rest = 1.5;
+  sums_.rows = sums_.rest_count = 4096;
+  const auto said = [&](double gain, double offset, double rest) {
+    sums_.gain_squared = gain * gain * 4096;
+    sums_.offset_squared = offset * offset * 4096;
+    sums_.rest_squared = rest * rest * 4096;
+    const PrecisionReading reading = Read(gate);
+    return reading.findings.empty() ? Verdict::kPassed : reading.findings[0].verdict;
+  };
+  EXPECT_EQ(said(1.9, 1.9, 1.4), Verdict::kPassed);
+  EXPECT_EQ(said(2.1, 0, 0), Verdict::kInconclusive);
+  EXPECT_EQ(said(11.9, 11.9, 0), Verdict::kInconclusive);
+  EXPECT_EQ(said(12.1, 0, 0), Verdict::kFailed);
+  EXPECT_EQ(said(0, 12.1, 0), Verdict::kFailed);
+  EXPECT_EQ(said(0, 0, 3.1), Verdict::kFailed);
+}
+
 TEST_F(PrecisionOf, NothingThatCountsSaysNothing) {
   sums_ = {};
   EXPECT_FALSE(Read().precision);
