@@ -25,8 +25,8 @@ MEANT = 0.85
 MOST_EVENTS = 40  # that are read of a stream
 MOST_WATCHED = 5  # [s] a stream of a job that waits behind others; it ends when the job does
 MOST_UNFINISHED = 200
-# Sent a quarter as often as others: they take the daemon 50 and 20 times as long, and have next to nothing to draw.
-RARE = ("ListSuites", "BackupStore")
+# Sent a quarter as often as others: it takes the daemon 20 times as long, and has next to nothing to draw.
+RARE = ("BackupStore",)
 # Not the caller's fault, or no answer at all.
 BAD = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS,
        grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
