@@ -23,6 +23,12 @@ bool MayOverflowInside(const Case& c, const Plan& plan);
 // plain product's stays infinite or NaN.
 bool OverflowMayEndFinite(const Case& c, const Plan& plan);
 
+// Whether the FP64 references of a host and a device may be of different classes at an element,
+// though both are right: with fp64 inputs, their own sums may overflow, in one order and not in
+// another. `reference` and `allowance` are the host's. Of a reference that is not finite E says
+// nothing: if all inputs are finite, its sums have overflowed.
+bool ReferencesMayDiffer(const Case& c, const Plan& plan, double reference, double allowance);
+
 // Elements that no such overflow explains: of all that the compare pass found of a wrong
 // class, or finite and beyond their proven bound, those with an allowance below
 // Plan::overflow_allowance.

@@ -84,14 +84,15 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
   const absl::StatusOr<std::vector<OperandStats>> stats = MeasureInputs(device, plan, inputs);
   if (!stats.ok()) return stats.status();
   Case received = c;
-  bool subnormal = false;
+  bool subnormal = false, finite = true;
   for (const OperandStats& s : *stats) {
     received.magnitudes.push_back(s.largest());
     subnormal = subnormal || s.subnormal_count > 0;
+    finite = finite && s.nan_count == 0 && s.inf_count == 0;
   }
   const absl::StatusOr<Plan> weighed = op.MakePlan(received);
   if (!weighed.ok()) return weighed.status();
-  ReceivedOperands weight{weighed->largest_intermediate, weighed->overflow_allowance, false,
+  ReceivedOperands weight{weighed->largest_intermediate, weighed->overflow_allowance, finite, false,
                           op.Undecided(c, *stats)};
   if (subnormal) {
     const absl::StatusOr<bool> explains =

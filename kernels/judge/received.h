@@ -18,6 +18,7 @@ struct ReceivedOperands {
   // Plan::largest_intermediate for the largest finite magnitudes that the operands hold.
   double largest_intermediate = 0;
   double overflow_allowance = 0;  // Plan::overflow_allowance, likewise
+  bool all_finite = true;         // no operand holds a NaN or an infinity
   // Some elements are subnormal, and a kernel that takes those for 0 would give every
   // sampled output that is beyond its bound, here and all over the output.
   bool flushing_explains = false;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/judge/overflow.h"
 #include "kernels/judge/pieces.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
@@ -77,6 +78,36 @@ void CountUnproven(const std::vector<double>& value, const std::vector<double>& 
       result.unproven += magnitude / mean / static_cast<double>(value.size());
     }
   }
+}
+
+// Whether an overflow of FP64 explains every disagreement: each has an infinity or a NaN on one
+// side, at an element whose magnitudes reach that far. `request` holds all elements, `allowance`
+// the host's E of each. `found` is what the device said of them; it becomes the first one that is
+// not explained.
+absl::StatusOr<bool> OverflowExplains(const Case& c, const Plan& plan, Device& device,
+                                      RecheckRequest request, const std::vector<double>& allowance,
+                                      RecheckFindings& found) {
+  const std::span<const HostElement> elements = request.elements;
+  const auto explained = [&](std::size_t at, const RecheckFindings& f) {
+    const double host = elements[at].value;
+    const bool overflowed = f.what == Disagreement::kReference
+                                ? !std::isfinite(f.got) || !std::isfinite(host)
+                                : f.what == Disagreement::kAllowance && std::isinf(f.got);
+    return overflowed && ReferencesMayDiffer(c, plan, host, allowance[at]);
+  };
+  auto at = static_cast<std::size_t>(found.first);
+  if (!explained(at, found)) return false;
+  for (std::int64_t left = found.disagreements - 1; left > 0 && ++at < elements.size();) {
+    request.elements = elements.subspan(at, 1);
+    absl::StatusOr<RecheckFindings> one = device.Recheck(request);
+    if (!one.ok()) return one.status();
+    if (one->disagreements == 0) continue;
+    --left;
+    if (explained(at, *one)) continue;
+    found = {found.disagreements, static_cast<std::int64_t>(at), one->what, one->got};
+    return false;
+  }
+  return true;
 }
 
 // The host's r and E of the elements.
@@ -152,6 +183,9 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
   result.elements = static_cast<std::int64_t>(n);
   if (!plan.exact) CountUnproven(value, allowance_here, result);
   if (findings->disagreements == 0) return result;
+  const absl::StatusOr<bool> explained =
+      OverflowExplains(c, plan, device, request, allowance_here, *findings);
+  if (!explained.ok()) return explained.status();
   const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
   const auto [device_value, host_value] = ToldApart(findings->got, first.value);
   const double bound =
@@ -161,6 +195,10 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
                      ", the host's reference ", host_value, " ± ", Digits(bound, 3));
   if (findings->disagreements > 1) {
     result.fault += Cat(" (", findings->disagreements, " of ", n, " sampled elements)");
+  }
+  if (*explained) {
+    result.excuse = Cat(result.fault, "; sums of these inputs may overflow FP64, which both use");
+    result.fault.clear();
   }
   return result;
 }

@@ -27,6 +27,9 @@ struct Recheck {
   // all of them are on average.
   double unproven = 0;
   std::string fault;  // not empty: how host and device disagree
+  // Not empty: how they disagree, if sums that overflow FP64 explain every disagreement. Then
+  // neither is known to be wrong.
+  std::string excuse;
 };
 
 // `reference` and `allowance` lie on the device, [output.count()], allowance null

@@ -108,7 +108,10 @@ class Jury {
     Precision();
     Thresholds();
     Repeats();
-    if (judgement_.verdict != Verdict::kFailed) Proof();
+    if (judgement_.verdict != Verdict::kFailed) {
+      References();
+      Proof();
+    }
     if (judgement_.verdict == Verdict::kUnspecified) judgement_.verdict = Verdict::kPassed;
     return std::move(judgement_);
   }
@@ -414,6 +417,12 @@ class Jury {
           Cat(e_.variants, " different outputs in ", e_.launches, " launches on the same data",
               e_.deviation.empty() ? "" : Cat(": ", e_.deviation)));
     }
+  }
+
+  // Which of two references is right is not known, and one of them has judged the output.
+  void References() {
+    if (e_.recheck_excuse.empty()) return;
+    Add(Verdict::kInconclusive, Reason::kSuspect, e_.recheck_excuse);
   }
 
   // As plan_.vacuous, but of the data and not of the problem.

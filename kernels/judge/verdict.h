@@ -20,6 +20,7 @@
 //   nothing proven (all zeros, empty, all below what may be flushed, bounds as large as the
 //                                        results) → INCONCLUSIVE
 //   host and device reference disagree → ERROR, the device's fault and not a kernel's
+//                                        (INCONCLUSIVE if sums that overflow FP64 explain it)
 #ifndef ASSAY_KERNELS_JUDGE_VERDICT_H_
 #define ASSAY_KERNELS_JUDGE_VERDICT_H_
 
@@ -52,6 +53,7 @@ struct Evidence {
   std::int64_t unbounded = 0;               // of them, as Recheck says
   double unproven = 0;                      // as Recheck says
   std::string recheck_fault;                // not empty: host and device disagree, and how
+  std::string recheck_excuse;               // as Recheck says
   std::vector<std::string> changed_inputs;  // operands the kernel wrote into
   // Of operands that no pattern made: whether a kernel that takes their subnormal
   // elements for 0 explains what is beyond the bound.

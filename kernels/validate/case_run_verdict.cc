@@ -177,6 +177,7 @@ End CaseRun::GatherEvidence(Evidence& evidence) {
   evidence.unbounded = recheck->unbounded;
   evidence.unproven = recheck->unproven;
   evidence.recheck_fault = recheck->fault;
+  evidence.recheck_excuse = recheck->excuse;
   evidence.changed_inputs.assign(launcher_.changed_inputs().begin(),
                                  launcher_.changed_inputs().end());
   evidence.efficiency = outcome_.bench->efficiency;

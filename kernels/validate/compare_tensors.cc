@@ -294,8 +294,7 @@ class Comparing final : public TensorComparison {
     return computed && c_.expected ? JudgeExpected() : absl::OkStatus();
   }
 
-  // The host's second opinion, and what the errors of all elements together tell.
-  absl::Status TakeSecondOpinion(const DeviceInputs& host, Evidence& evidence) {
+  absl::Status RecheckAll(const DeviceInputs& host, Evidence& evidence) {
     clock_.Enter(Phase::kRecheck);
     absl::StatusOr<Recheck> recheck =
         RecheckOnHost(case_, *op_, plan(), device_, output_, reference_.value, reference_.allowance,
@@ -305,6 +304,13 @@ class Comparing final : public TensorComparison {
     evidence.unbounded = recheck->unbounded;
     evidence.unproven = recheck->unproven;
     evidence.recheck_fault = recheck->fault;
+    evidence.recheck_excuse = recheck->excuse;
+    return absl::OkStatus();
+  }
+
+  // The host's second opinion, and what the errors of all elements together tell.
+  absl::Status TakeSecondOpinion(const DeviceInputs& host, Evidence& evidence) {
+    if (absl::Status s = RecheckAll(host, evidence); !s.ok()) return s;
     if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
     const absl::StatusOr<bool> biased =
         RightOutputIsBiased(device_, Request(output_, gating_), *outcome_.compare);
@@ -313,10 +319,14 @@ class Comparing final : public TensorComparison {
     return absl::OkStatus();
   }
 
-  // Elements beyond their bound: whether what is known of the received operands explains them.
+  // Elements beyond their bound, and fp64 references that disagree: whether what is known of the
+  // received operands explains them.
   absl::Status WeighErrors(const DeviceInputs& host, Evidence& evidence) {
     const CompareResult& compared = *outcome_.compare;
-    if (compared.beyond_proven == 0 && compared.class_mismatches == 0) return absl::OkStatus();
+    const bool disagree = case_.dtype == DType::kF64 && !evidence.recheck_fault.empty();
+    if (compared.beyond_proven == 0 && compared.class_mismatches == 0 && !disagree) {
+      return absl::OkStatus();
+    }
     const absl::StatusOr<ReceivedOperands> received =
         WeighOperands(case_, *op_, plan(), device_, inputs_, output_, host, compared);
     if (!received.ok()) return received.status();
@@ -328,7 +338,8 @@ class Comparing final : public TensorComparison {
         CountUnexplained(case_, plan(), device_, Request(output_, gating_), compared);
     if (!unexplained.ok()) return unexplained.status();
     evidence.unexplained = *unexplained;
-    return absl::OkStatus();
+    // Infinite operands make infinite references without an overflow.
+    return disagree && received->all_finite ? RecheckAll(host, evidence) : absl::OkStatus();
   }
 
   absl::Status TellPrecision(Evidence& evidence) {

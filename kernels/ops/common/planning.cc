@@ -61,9 +61,10 @@ double LargestInput(const Plan& plan, int first, int count) {
 }
 
 double OverflowAllowance(DType input, std::int64_t k, double factor, double addends) {
-  if (input == DType::kF64 || Info(input).is_integer) return 0;
+  if (Info(input).is_integer) return 0;
+  const DType accumulator = input == DType::kF64 ? DType::kF64 : DType::kF32;
   // Half: partial sums that err by less than their own magnitude.
-  const double range = Info(DType::kF32).max_finite / 2 - addends;
+  const double range = Info(accumulator).max_finite / 2 - addends;
   const double scale = std::abs(factor);
   const ProductBound bound = MakeProductBound(input, k, /*flushes_subnormals=*/false);
   return std::max(0.0, scale / std::max(1.0, scale) * bound.Allowance(range));

@@ -36,7 +36,7 @@ double LargestInput(const Plan& plan, int first, int count);
 
 // Plan::overflow_allowance of |factor|·(sums of k products) with addends of at most so much:
 // what E is at least where the magnitudes of an element's products sum to the accumulator's
-// range. 0 for fp64, whose reference overflows where the kernel does.
+// range. 0 for integers.
 double OverflowAllowance(DType input, std::int64_t k, double factor, double addends);
 
 // Plan::overflow_allowance of the same magnitudes under another accumulator, whose

@@ -219,6 +219,18 @@ TEST(ReceivedOperands, HaveTheMagnitudesOfTheirElements) {
   EXPECT_EQ(received.overflow_allowance, plan.overflow_allowance);
 }
 
+TEST(ReceivedOperands, SayWhetherAllOfThemIsFinite) {
+  Sent sent;
+  EXPECT_TRUE(sent.Weigh().value().all_finite);
+  for (const double v : {kInf, std::numeric_limits<double>::quiet_NaN()}) {
+    sent.g.Set(sent.g.inputs[1], 0, 0, 9, v);
+    EXPECT_FALSE(sent.Weigh().value().all_finite);
+  }
+  sent.g.Set(sent.g.inputs[1], 0, 0, 9, 1);
+  sent.g.Set(sent.g.inputs[0], 0, 3, 0, -kInf);
+  EXPECT_FALSE(sent.Weigh().value().all_finite);
+}
+
 TEST(ReceivedOperands, HandOnWhatTheDeviceSays) {
   Sent sent;
   for (const void* lost : {sent.g.inputs[0].data, sent.g.inputs[1].data, sent.g.output.data}) {

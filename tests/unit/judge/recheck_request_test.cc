@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -79,6 +80,9 @@ class AskedDevice : public testing::ForwardingDevice {
   RecheckRequest request;
   std::vector<HostElement> elements;
   RecheckFindings answer;
+  std::map<std::int64_t, RecheckFindings> of_one;  // by index: for a request of one element
+  int requests = 0;
+  bool lost = false;                                         // from the second request on
   std::vector<std::pair<std::int64_t, std::int64_t>> reads;  // begin, count
 
   absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
@@ -86,7 +90,13 @@ class AskedDevice : public testing::ForwardingDevice {
     return ForwardingDevice::ToHost(t, b, n, d);
   }
   absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& r) override {
+    ++requests;
+    if (lost && requests > 1) return absl::InternalError("lost");
     request = r;
+    if (r.elements.size() == 1 && !of_one.empty()) {
+      const auto one = of_one.find(r.elements[0].index);
+      return one == of_one.end() ? RecheckFindings{} : one->second;
+    }
     elements.assign(r.elements.begin(), r.elements.end());
     return answer;
   }
@@ -303,6 +313,112 @@ TEST_F(RecheckRequests, TellTheBoundOfWhatDisagrees) {
   EXPECT_THAT(Run().fault, HasSubstr("128.125 ± 1.17e-10"));
   device_.answer.what = Disagreement::kOutput;
   EXPECT_THAT(Run().fault, HasSubstr("128.125 ± 0"));
+}
+
+// ---- sums that overflow FP64
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Elements from 512 on have magnitudes that may overflow: element i has an allowance of i / 1024.
+class Overflows : public RecheckRequests {
+ protected:
+  Overflows() {
+    case_.problem = GemmProblem{};
+    case_.dtype = plan_.output.dtype = DType::kF64;
+    output_.dtype = DType::kF64;
+    output_.data = wide_.data();
+    plan_.largest_intermediate = kInf;
+    plan_.overflow_allowance = 0.5;
+    op_.sampled = {3, 511, 512, 600, 700};
+  }
+
+  static RecheckFindings Said(std::int64_t disagreements, std::int64_t first, Disagreement what,
+                              double got) {
+    return {.disagreements = disagreements, .first = first, .what = what, .got = got};
+  }
+  // Whether the disagreement is excused, and with the whole message.
+  bool Excused() {
+    const Recheck r = Run();
+    EXPECT_NE(r.fault.empty(), r.excuse.empty());
+    if (r.fault.empty()) {
+      EXPECT_THAT(r.excuse, HasSubstr("host and device disagree at [0,"));
+      EXPECT_THAT(r.excuse, HasSubstr("; sums of these inputs may overflow FP64"));
+    }
+    return r.fault.empty();
+  }
+
+  std::vector<double> wide_ = std::vector<double>(kCount);
+};
+
+TEST_F(Overflows, ExcuseAnInfinityBesideANumber) {
+  for (const double got : {kInf, -kInf, std::numeric_limits<double>::quiet_NaN()}) {
+    device_.answer = Said(1, 2, Disagreement::kReference, got);
+    EXPECT_TRUE(Excused()) << got;
+    EXPECT_EQ(device_.requests, 1) << "there is no other";
+    device_.requests = 0;
+  }
+  op_.nan = 512;
+  device_.answer = Said(1, 2, Disagreement::kReference, 64);
+  EXPECT_TRUE(Excused()) << "the host's reference is not finite";
+  op_.nan = -1;
+  EXPECT_FALSE(Excused()) << "two numbers";
+  device_.answer.what = Disagreement::kOutput;
+  device_.answer.got = kInf;
+  EXPECT_FALSE(Excused()) << "the references agree";
+}
+
+TEST_F(Overflows, ExcuseNoElementThatCannotOverflow) {
+  device_.answer = Said(1, 1, Disagreement::kReference, kInf);
+  EXPECT_FALSE(Excused()) << "its allowance says so";
+  device_.answer.first = 2;
+  EXPECT_TRUE(Excused());
+  plan_.largest_intermediate = 1e300;
+  EXPECT_FALSE(Excused()) << "no sum of these inputs overflows";
+  plan_.largest_intermediate = kInf;
+  case_.dtype = DType::kF32;
+  EXPECT_FALSE(Excused()) << "FP64 holds sums of fp32";
+}
+
+TEST_F(Overflows, ExcuseAnAllowanceThatIsInfinite) {
+  device_.answer = Said(1, 2, Disagreement::kAllowance, kInf);
+  EXPECT_TRUE(Excused());
+  device_.answer.got = 1e300;
+  EXPECT_FALSE(Excused());
+  device_.answer.got = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(Excused());
+}
+
+// One that is excused must not hide another that is not.
+TEST_F(Overflows, LookAtEveryDisagreement) {
+  device_.answer = Said(3, 2, Disagreement::kReference, kInf);
+  device_.of_one[600] = Said(1, 0, Disagreement::kReference, -kInf);
+  device_.of_one[700] = Said(1, 0, Disagreement::kReference, kInf);
+  EXPECT_TRUE(Excused());
+  EXPECT_THAT(Run().excuse, HasSubstr("at [0,10,12]: the device's reference is inf"));
+  EXPECT_THAT(Run().excuse, HasSubstr("(3 of 5 sampled elements)"));
+  device_.of_one[700].got = 88;
+  EXPECT_FALSE(Excused());
+  EXPECT_THAT(Run().fault, HasSubstr("at [0,14,0]: the device's reference is 88"));
+  EXPECT_THAT(Run().fault, HasSubstr("(3 of 5 sampled elements)"));
+  device_.of_one[600] = Said(1, 0, Disagreement::kOutput, 7);
+  EXPECT_THAT(Run().fault, HasSubstr("at [0,12,0]: the device accepted an output of 7"));
+  EXPECT_THAT(Run().fault, ::testing::Not(HasSubstr("FP64")));
+}
+
+TEST_F(Overflows, AskNoMoreThanThereIsToFind) {
+  device_.answer = Said(2, 2, Disagreement::kReference, kInf);
+  device_.of_one[600] = Said(1, 0, Disagreement::kReference, kInf);
+  EXPECT_TRUE(Excused());
+  EXPECT_EQ(device_.requests, 2);
+  device_.requests = 0;
+  device_.of_one = {{3, Said(1, 0, Disagreement::kOutput, 7)}};
+  EXPECT_TRUE(Excused()) << "a device that finds fewer in the end";
+  EXPECT_EQ(device_.requests, 3);
+  device_.requests = 0;
+  device_.lost = true;
+  EXPECT_FALSE(RecheckOnHost(case_, op_, plan_, device_, output_, &reference_, &allowance_,
+                             FiveOfEach(), compare_, flushes_, 2)
+                   .ok());
 }
 
 }  // namespace

@@ -88,6 +88,42 @@ TEST_F(UnexplainedTest, SumsOverflowInTheirAccumulator) {
   EXPECT_FALSE(MayOverflowInside(case_, plan_));
 }
 
+// Sums of fp64 overflow in the references, too: as far as E tells, only where magnitudes are large.
+TEST_F(UnexplainedTest, ReferencesOfFp64MayDifferWhereSumsOverflowThem) {
+  case_.dtype = DType::kF64;
+  plan_.largest_intermediate = HUGE_VAL;
+  EXPECT_TRUE(ReferencesMayDiffer(case_, plan_, 5, 1));
+  EXPECT_TRUE(ReferencesMayDiffer(case_, plan_, 5, HUGE_VAL));
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 5, std::nextafter(1.0, 0.0)));
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 5, NAN));
+  // A reference that has overflowed says so itself, and has no allowance.
+  for (const double reference : {HUGE_VAL, -HUGE_VAL, static_cast<double>(NAN)}) {
+    EXPECT_TRUE(ReferencesMayDiffer(case_, plan_, reference, 0));
+  }
+  plan_.overflow_allowance = 0;
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 5, 1e300)) << "E does not tell";
+  EXPECT_TRUE(ReferencesMayDiffer(case_, plan_, 5, HUGE_VAL)) << "unless it overflows as well";
+  EXPECT_TRUE(ReferencesMayDiffer(case_, plan_, NAN, 0));
+  plan_.largest_intermediate = Info(DType::kF64).max_finite;
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, NAN, HUGE_VAL)) << "no sum overflows";
+  plan_.largest_intermediate = HUGE_VAL;
+  case_.dtype = DType::kF32;
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, NAN, HUGE_VAL)) << "FP64 holds sums of fp32";
+}
+
+// An infinite reference has an allowance of 0. In fp64 it has overflowed, where a right kernel may
+// not; in fp32 an operand is infinite.
+TEST_F(UnexplainedTest, AReferenceThatOverflowsExplainsItsElement) {
+  reference_[7] = HUGE_VAL;
+  allowance_[7] = 0;
+  EXPECT_EQ(Counted()->of_wrong_class, 1);
+  case_.dtype = DType::kF64;
+  plan_.largest_intermediate = HUGE_VAL;
+  EXPECT_EQ(Counted()->of_wrong_class, 0);
+  output_[8] = kInf;
+  EXPECT_EQ(Counted()->of_wrong_class, 1) << "its own sums are small";
+}
+
 // A format without infinities makes a number of an overflow.
 TEST_F(UnexplainedTest, AnOverflowEndsFiniteWhereItVanishes) {
   EXPECT_FALSE(OverflowMayEndFinite(case_, plan_)) << "a product's infinity stays one";

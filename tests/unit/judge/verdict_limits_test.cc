@@ -658,6 +658,20 @@ TEST_F(Limits, AFaultOfTheDeviceIsTheOnlyFinding) {
   EXPECT_EQ(Said(), "FAILED guard guard bound") << "the kernel may have spoiled the reference";
 }
 
+// Sums that overflow FP64 explain the disagreement: nobody is to blame, and nothing is proven.
+TEST_F(Limits, ADisagreementThatIsExcusedHidesNoOtherFinding) {
+  evidence_.recheck_excuse = "host and device disagree, and FP64 overflows";
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_EQ(Message(), evidence_.recheck_excuse);
+  result_.beyond_proven = 1;
+  EXPECT_EQ(Said(), "FAILED bound");
+  result_.beyond_proven = 0;
+  evidence_.variants = 2;
+  EXPECT_EQ(Said(), "FAILED nondeterministic");
+  evidence_.changed_inputs = {"a"};
+  EXPECT_EQ(Said(), "FAILED guard nondeterministic");
+}
+
 TEST_F(Limits, TheWorstElementIsNamedIfThereIsOne) {
   result_.beyond_proven = 1;
   EXPECT_THAT(Message(), Not(HasSubstr("worst")));

@@ -400,6 +400,52 @@ TEST_F(CompareProduct, LargeOperandsMayOverflowInside) {
   EXPECT_EQ(judged(0x1p20).first, Verdict::kFailed);
 }
 
+// 1e400 − 1e400 + 1e200 in fp64: fused, it is infinite, and otherwise NaN. The device's reference
+// and the host's may be either, and so may a right kernel's result.
+class SumsBeyondFp64 : public CompareProduct {
+ protected:
+  SumsBeyondFp64() {
+    c_.rule.problem = GemmProblem{.m = 2, .n = 1, .k = 3};
+    c_.rule.dtype = c_.rule.out_dtype = DType::kF64;
+    c_.actual = {DType::kF64, {2, 1}};
+    c_.inputs = {{DType::kF64, {2, 3}}, {DType::kF64, {3, 1}}};
+    bytes_[3] = Packed(DType::kF64, {1e200, 1e200, 1});
+  }
+
+  // Of a result of two rows, of which `row` is the second of A.
+  std::string Judged(double large, double small, const std::vector<double>& row = {0, 0, 3}) {
+    bytes_[0] = Packed(DType::kF64, {large, small});
+    std::vector<double> a = {1e200, -1e200, 1e200};
+    a.insert(a.end(), row.begin(), row.end());
+    bytes_[2] = Packed(DType::kF64, a);
+    const CaseOutcome outcome = Done();
+    const std::string verdict = outcome.verdict == Verdict::kPassed         ? "PASSED"
+                                : outcome.verdict == Verdict::kInconclusive ? "INCONCLUSIVE"
+                                : outcome.verdict == Verdict::kFailed       ? "FAILED"
+                                                                            : "ERROR";
+    if (outcome.findings.empty()) return verdict;
+    return Cat(verdict, " ", ReasonWord(outcome.findings.front().reason));
+  }
+};
+
+TEST_F(SumsBeyondFp64, BlameNoDevice) {
+  for (const double result : {kInf, -kInf, kNaN, 1e200}) {
+    EXPECT_EQ(Judged(result, 3), "INCONCLUSIVE suspect") << result;
+  }
+}
+
+TEST_F(SumsBeyondFp64, ExcuseNoRowThatDoesNotOverflow) {
+  for (const double result : {kInf, kNaN}) {
+    EXPECT_EQ(Judged(result, kNaN), "FAILED class") << result;
+    EXPECT_THAT(Judged(result, 4), HasSubstr("FAILED")) << result;
+  }
+}
+
+// Infinite operands make infinite references without any overflow.
+TEST_F(SumsBeyondFp64, ExcuseNothingBesideInfiniteOperands) {
+  EXPECT_EQ(Judged(kNaN, kInf, {0, 0, kInf}), "ERROR fault");
+}
+
 // Outliers that never meet excuse no element whose own sums are small.
 TEST_F(CompareProduct, OutliersExcuseNoOtherElement) {
   bytes_[2] = Packed(DType::kF32, {1e20, 0, 0, 1, 2, 3});
