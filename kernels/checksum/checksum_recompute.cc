@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/judge/overflow.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/text/cat.h"
@@ -99,6 +100,9 @@ absl::StatusOr<CompareResult> LineRecompute::Compare(std::vector<LineId> lines, 
   request.digests = false;
   absl::StatusOr<CompareResult> result = device_.Compare(request);
   if (!result.ok()) return result;
+  const absl::StatusOr<std::int64_t> unbounded = CountUnbounded(case_, device_, request);
+  if (!unbounded.ok()) return unbounded.status();
+  unbounded_ = *unbounded;
   const auto place = [&](std::int64_t& index) {
     if (index >= 0) index = OutputIndex(index);
   };

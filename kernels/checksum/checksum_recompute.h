@@ -45,6 +45,9 @@ class LineRecompute {
                                         std::span<const TensorView> inputs,
                                         const TensorView& output, CompareRequest request);
 
+  // Elements of the last lines compared of which the bound says nothing: see CountUnbounded.
+  std::int64_t unbounded() const { return unbounded_; }
+
   // Elements of the last lines compared, the worst among them, recomputed on the host:
   // empty, or how its reference and the device's disagree.
   absl::StatusOr<std::string> RecheckOnHost(const HostInputs& inputs, const CompareResult& compare,
@@ -80,6 +83,7 @@ class LineRecompute {
   bool by_columns_ = false;
   std::vector<Group> groups_;
   std::int64_t count_ = 0;  // of all groups
+  std::int64_t unbounded_ = 0;
 };
 
 }  // namespace assay::kernels

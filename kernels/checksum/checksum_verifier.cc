@@ -181,6 +181,7 @@ absl::Status ChecksumVerifier::Recompute(const ChecksumMeasures& m, const Sample
         lines_->Compare(std::move(lines), columns, inputs, output, request);
     if (!r.ok()) return r.status();
     out.compared = *r;
+    out.unbounded += lines_->unbounded();
     out.outcome.wrong_elements = Wrong(out.compared, probable || request.exact);
     absl::StatusOr<std::string> fault = lines_->RecheckOnHost(host, out.compared, flushes);
     if (!fault.ok()) return fault.status();
@@ -266,6 +267,7 @@ Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings
   evidence.compare = &judged;
   evidence.rechecked = findings.rechecked;
   evidence.recheck_fault = findings.fault;
+  evidence.all_unbounded = findings.unbounded;
   Plan judged_plan = plan;
   judged_plan.exact |= findings.exact;
   Judgement j = Judge(c, judged_plan, evidence);

@@ -37,6 +37,7 @@ struct ChecksumFindings {
   std::string fault;           // not empty: checksums, device and host disagree
   bool exact = false;          // the sums had to be exact
   std::int64_t rechecked = 0;  // elements on the host
+  std::int64_t unbounded = 0;  // elements of recomputed lines of which the bound says nothing
 };
 
 class ChecksumVerifier {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <numeric>
 #include <vector>
 
 #include "kernels/judge/pieces.h"
@@ -62,6 +64,37 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
     }
   }
   return faults;
+}
+
+absl::StatusOr<std::int64_t> CountUnbounded(const Case& c, Device& device,
+                                            const CompareRequest& request) {
+  const bool by_bound = request.gate == Gate::kBound || request.gate == Gate::kBoundProbable;
+  if (c.dtype != DType::kF64 || request.exact || request.allowance == nullptr || !by_bound) {
+    return 0;
+  }
+  const std::int64_t count = request.output.count();
+  const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
+  const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
+  // The pass that compares counts infinities and NaNs.
+  CompareRequest itself;
+  itself.output = allowance;
+  itself.reference = request.allowance;
+  itself.digests = itself.poisoned = false;
+  const absl::StatusOr<CompareResult> found = device.Compare(itself);
+  if (!found.ok()) return found.status();
+  std::int64_t unbounded = 0;
+  if (found->nan_count + found->inf_count == 0) return unbounded;
+  std::vector<double> r, e;
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t n = std::min(kPiece, count - begin);
+    absl::Status s = ReadValues(device, reference, begin, n, r);
+    if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
+    if (!s.ok()) return s;
+    unbounded += std::inner_product(
+        r.begin(), r.end(), e.begin(), std::int64_t{0}, std::plus<>(),
+        [](double value, double bound) { return std::isfinite(value) && !std::isfinite(bound); });
+  }
+  return unbounded;
 }
 
 }  // namespace assay::kernels

@@ -1,6 +1,7 @@
 // Tells whether a sum inside a right kernel may overflow on its way to an element whose result is
 // finite. For a case as a whole it uses the magnitudes of the inputs. For one element it uses the
-// error allowance, which is a known share of the magnitudes that the element sums.
+// error allowance, which is a known share of the magnitudes that the element sums. An allowance
+// that overflows itself bounds nothing.
 #ifndef ASSAY_KERNELS_JUDGE_OVERFLOW_H_
 #define ASSAY_KERNELS_JUDGE_OVERFLOW_H_
 
@@ -43,6 +44,12 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
                                                             Device& device,
                                                             const CompareRequest& request,
                                                             const CompareResult& result);
+
+// Elements whose reference is finite and whose allowance is not, where their bound gates: any
+// number is within it. 0 unless the inputs are fp64, because FP64 holds the terms of all others.
+// One pass on the device; reads the allowances only if one is infinite. The device's own errors.
+absl::StatusOr<std::int64_t> CountUnbounded(const Case& c, Device& device,
+                                            const CompareRequest& request);
 
 }  // namespace assay::kernels
 

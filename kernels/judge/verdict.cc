@@ -427,11 +427,13 @@ class Jury {
 
   // As plan_.vacuous, but of the data and not of the problem.
   void BoundSaysLittle() {
-    if (e_.unbounded > 0) {
+    const bool sampled = e_.unbounded > 0;
+    if (sampled || e_.all_unbounded > 0) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
-          Cat("at ", Grouped(e_.unbounded), " of ", Grouped(e_.rechecked),
-              " sampled elements the terms overflow FP64, and the error bound with them: any "
-              "number is within it"));
+          Cat("at ", Grouped(sampled ? e_.unbounded : e_.all_unbounded), " of ",
+              Grouped(sampled ? e_.rechecked : r_.count), sampled ? " sampled" : "",
+              " elements the terms overflow FP64, and the error bound with them: any number is "
+              "within it"));
       return;
     }
     // Beside data that are drawn here run further cases, of other data.

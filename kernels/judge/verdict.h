@@ -51,6 +51,7 @@ struct Evidence {
   std::string deviation;                    // how the first odd one differs; empty: not known
   std::int64_t rechecked = 0;               // [elements] recomputed on the host
   std::int64_t unbounded = 0;               // of them, as Recheck says
+  std::int64_t all_unbounded = 0;           // of all elements, as CountUnbounded says
   double unproven = 0;                      // as Recheck says
   std::string recheck_fault;                // not empty: host and device disagree, and how
   std::string recheck_excuse;               // as Recheck says

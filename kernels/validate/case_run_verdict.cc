@@ -194,6 +194,9 @@ End CaseRun::GatherFromOutput(Evidence& evidence) {
       CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
   if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
   evidence.unexplained = *unexplained;
+  const absl::StatusOr<std::int64_t> unbounded = CountUnbounded(case_, device_, Request());
+  if (!unbounded.ok()) return EndedBy(unbounded.status(), "compare");
+  evidence.all_unbounded = *unbounded;
   if (outcome_.compare->class_mismatches > 0) {
     absl::StatusOr<std::vector<OperandStats>> stats =
         MeasureInputs(device_, plan(), launcher_.inputs());

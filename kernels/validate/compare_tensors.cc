@@ -316,6 +316,10 @@ class Comparing final : public TensorComparison {
         RightOutputIsBiased(device_, Request(output_, gating_), *outcome_.compare);
     if (!biased.ok()) return biased.status();
     evidence.right_is_biased = *biased;
+    const absl::StatusOr<std::int64_t> unbounded =
+        CountUnbounded(case_, device_, Request(output_, gating_));
+    if (!unbounded.ok()) return unbounded.status();
+    evidence.all_unbounded = *unbounded;
     return absl::OkStatus();
   }
 

@@ -324,6 +324,25 @@ TEST(LineRecompute, TheHostGrantsTheDeviceAlmostNothingBesideAnAllowanceOfZero) 
   EXPECT_THAT(fault(1.5e-300), HasSubstr("host and device disagree at [0,3]"));
 }
 
+// Terms of ±1e308 cancel: the reference is a number, and its bound is infinite.
+TEST(LineRecompute, CountsElementsWithoutABound) {
+  TestGemm g({.m = 4, .n = 5, .k = 2}, DType::kF64);
+  g.Fill(1);
+  g.Set(g.inputs[0], 0, 2, 0, 1.5e155);
+  g.Set(g.inputs[0], 0, 2, 1, -1.5e155);
+  for (std::int64_t k = 0; k < 2; ++k) g.Set(g.inputs[1], 0, k, 3, 1e153);
+  g.Compute();
+  Lines recompute(g);
+  recompute.Compare({{0, 1}, {0, 3}}, false);
+  EXPECT_EQ(recompute.lines.unbounded(), 0);
+  recompute.Compare({{0, 1}, {0, 2}}, false);
+  EXPECT_EQ(recompute.lines.unbounded(), 1);
+  recompute.Compare({{0, 3}}, true);
+  EXPECT_EQ(recompute.lines.unbounded(), 1);
+  recompute.Compare({{0, 0}}, false);
+  EXPECT_EQ(recompute.lines.unbounded(), 0) << "of the last lines";
+}
+
 TEST(LineRecompute, TheHostLooksAtWhatIsCalledWrong) {
   TestGemm g({.m = 6, .n = 20, .k = 3, .batch = 2}, DType::kF32);
   g.Fill(1);

@@ -137,6 +137,21 @@ TEST(ChecksumVerifier, SaysWhatTheErrorsOfTheSamplesAre) {
   EXPECT_EQ(should.max_rel_error, 0x1p-22);
 }
 
+// A row whose terms overflow has no threshold. It is recomputed, and has no bound there either.
+TEST(ChecksumVerifier, SaysHowManyElementsHaveNoBound) {
+  TestGemm g({.m = 6, .n = 5, .k = 2}, DType::kF64);
+  g.Fill(1);
+  g.Set(g.inputs[0], 0, 2, 0, 1.5e155);
+  g.Set(g.inputs[0], 0, 2, 1, -1.5e155);
+  for (std::int64_t k = 0; k < 2; ++k) g.Set(g.inputs[1], 0, k, 3, 1e153);
+  g.Compute();
+  g.Set(g.output, 0, 2, 3, 1e300);
+  Verifying v(g);
+  EXPECT_EQ(Text(v.Verify()), "");
+  EXPECT_EQ(v.f.wrong + v.f.fault, "");
+  EXPECT_GE(v.f.unbounded, 1);
+}
+
 TEST(ChecksumVerifier, SaysWhatTheChecksumsSay) {
   TestGemm g({.m = 20, .n = 30, .k = 4, .batch = 2}, DType::kF32);
   g.Fill(1);

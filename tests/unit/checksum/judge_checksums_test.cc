@@ -90,6 +90,14 @@ TEST(JudgeChecksums, SaysHowManyElementsTheHostLookedAt) {
   EXPECT_THAT(j.findings[0].message, StartsWith("at 2 of 16 sampled elements"));
 }
 
+TEST(JudgeChecksums, RecomputedElementsWithoutABoundProveNothing) {
+  ChecksumFindings f = RightFindings();
+  f.unbounded = 3;
+  const Judged j = JudgeOf(f);
+  EXPECT_EQ(j.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(j.findings, ElementsAre(StartsWith("suspect: at 3 of 64 elements")));
+}
+
 TEST(JudgeChecksums, AFaultIsAnError) {
   ChecksumFindings f = RightFindings();
   f.fault = "they disagree";

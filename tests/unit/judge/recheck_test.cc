@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -148,6 +149,36 @@ TEST(Recheck, FindsADeviceThatAcceptsWhatIsWrong) {
     EXPECT_THAT(fault, HasSubstr("disagree at [1,15]: the device accepted an output of"))
         << Name(dtype);
     EXPECT_THAT(fault, HasSubstr("(2 of 600 sampled elements)")) << Name(dtype);
+  }
+}
+
+// One element of 5600 that is not sampled, and whose bound is infinite: any number passes there.
+TEST(Recheck, OneElementWithoutABoundIsNoPass) {
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    Case c = GemmCase(dtype, 70, 80, 6);
+    c.seed = 1;
+    const std::vector<std::int64_t> sampled =
+        FindOp("gemm")->Samples(c, *FindOp("gemm")->MakePlan(c), 1, 1024);
+    std::size_t at = 0;
+    while (std::find(sampled.begin(), sampled.end(), static_cast<std::int64_t>(at)) !=
+           sampled.end()) {
+      ++at;
+    }
+    WrongDevice device;
+    device.spoil = [&](ReferenceBuffers& r) {
+      if (dtype == DType::kF64) r.allowance[at] = std::numeric_limits<double>::infinity();
+    };
+    const CaseOutcome outcome = RunOn(device, c, Right);
+    if (dtype == DType::kF32) {
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+      continue;
+    }
+    EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+    ASSERT_EQ(outcome.findings.size(), 1U);
+    EXPECT_THAT(outcome.findings[0].message,
+                HasSubstr("at 1 of 5,600 elements the terms overflow FP64"));
+    const auto wrong = [&](std::vector<double>& values, const Plan&) { values[at] = 1e300; };
+    EXPECT_EQ(RunOn(device, c, wrong).verdict, Verdict::kInconclusive);
   }
 }
 

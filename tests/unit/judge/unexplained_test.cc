@@ -21,6 +21,13 @@ constexpr std::size_t kCount = (std::size_t{1} << 16) + 100;
 class FailingReads : public testing::ForwardingDevice {
  public:
   int left = 1 << 30;
+  bool compares = true;
+  absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override {
+    if (!compares) return absl::InternalError("the device is gone");
+    EXPECT_FALSE(request.digests);
+    EXPECT_FALSE(request.poisoned);
+    return ForwardingDevice::Compare(request);
+  }
   absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
     if (left-- == 0) return absl::DataLossError("the device is gone");
     return ForwardingDevice::ToHost(t, b, n, d);
@@ -192,6 +199,75 @@ TEST_F(UnexplainedTest, ADeviceThatCannotBeReadIsAnError) {
               absl::StatusCode::kDataLoss)
         << read;
   }
+}
+
+// ---- allowances that overflow
+
+class Unbounded : public UnexplainedTest {
+ protected:
+  Unbounded() {
+    case_.dtype = DType::kF64;
+    request_.gate = Gate::kBound;
+  }
+
+  std::int64_t Unlimited() {
+    const absl::StatusOr<std::int64_t> counted = CountUnbounded(case_, device_, request_);
+    EXPECT_TRUE(counted.ok()) << counted.status();
+    return counted.value_or(-1);
+  }
+};
+
+TEST_F(Unbounded, CountsEveryElementThatAnyNumberPasses) {
+  device_.left = 0;
+  EXPECT_EQ(Unlimited(), 0) << "the host reads nothing";
+  device_.left = 1 << 30;
+  allowance_[0] = allowance_[65535] = allowance_[65536] = HUGE_VAL;
+  allowance_[kCount - 1] = NAN;
+  EXPECT_EQ(Unlimited(), 4);
+  allowance_[7] = 1e308;
+  EXPECT_EQ(Unlimited(), 4);
+  // Its class judges it.
+  reference_[65536] = HUGE_VAL;
+  reference_[0] = NAN;
+  EXPECT_EQ(Unlimited(), 2);
+  for (double& e : allowance_) e = 0.5;
+  allowance_[9] = NAN;
+  EXPECT_EQ(Unlimited(), 1);
+  allowance_[9] = HUGE_VAL;
+  EXPECT_EQ(Unlimited(), 1);
+  allowance_[10] = NAN;
+  EXPECT_EQ(Unlimited(), 2) << "one of each";
+}
+
+TEST_F(Unbounded, CountsNothingWhereNoBoundGates) {
+  allowance_[3] = HUGE_VAL;
+  for (const Gate gate :
+       {Gate::kBound, Gate::kBoundProbable, Gate::kAllClose, Gate::kUlp, Gate::kBitwise}) {
+    request_.gate = gate;
+    const bool bound = gate == Gate::kBound || gate == Gate::kBoundProbable;
+    EXPECT_EQ(Unlimited(), bound ? 1 : 0);
+  }
+  request_.gate = Gate::kBound;
+  request_.exact = true;
+  EXPECT_EQ(Unlimited(), 0);
+  request_.exact = false;
+  case_.dtype = DType::kF32;
+  EXPECT_EQ(Unlimited(), 0) << "FP64 holds the terms of fp32";
+  case_.dtype = DType::kF64;
+  request_.allowance = nullptr;
+  EXPECT_EQ(Unlimited(), 0);
+}
+
+TEST_F(Unbounded, HandsOnWhatTheDeviceSays) {
+  allowance_[3] = HUGE_VAL;
+  for (int read = 0; read < 4; ++read) {
+    device_.left = read;
+    EXPECT_EQ(CountUnbounded(case_, device_, request_).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+  device_.left = 1 << 30;
+  device_.compares = false;
+  EXPECT_EQ(CountUnbounded(case_, device_, request_).status().code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace

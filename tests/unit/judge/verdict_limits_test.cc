@@ -560,6 +560,22 @@ TEST_F(Limits, ABoundThatTheDataMakeWideProvesLittle) {
   EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
 }
 
+TEST_F(Limits, TermsThatOverflowOutsideTheSamplesProveNothingEither) {
+  evidence_.rechecked = 1024;
+  evidence_.all_unbounded = 1;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("at 1 of 1,000 elements the terms overflow FP64"));
+  evidence_.unbounded = 2;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("at 2 of 1,024 sampled elements the terms overflow FP64"));
+  evidence_.unbounded = 0;
+  result_.beyond_proven = 1;
+  EXPECT_EQ(Said(), "FAILED bound");
+  result_.beyond_proven = 0;
+  case_.criterion = Criterion::kAllClose;
+  EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
+}
+
 TEST_F(Limits, TermsThatOverflowAreSaidOnce) {
   evidence_.received = true;
   evidence_.rechecked = 1024;

@@ -446,6 +446,35 @@ TEST_F(SumsBeyondFp64, ExcuseNothingBesideInfiniteOperands) {
   EXPECT_EQ(Judged(kNaN, kInf, {0, 0, kInf}), "ERROR fault");
 }
 
+// Element [7,9] is 1.5e308 − 1.5e308 + 2: the magnitudes overflow, and its bound with them. It is
+// one of 40,000, of which few are sampled.
+TEST_F(SumsBeyondFp64, LetNoNumberPassThatHasNoBound) {
+  constexpr std::size_t kSide = 200;
+  c_.rule.problem = GemmProblem{.m = kSide, .n = kSide, .k = 4};
+  c_.actual = {DType::kF64, {kSide, kSide}};
+  c_.inputs = {{DType::kF64, {kSide, 4}}, {DType::kF64, {4, kSide}}};
+  std::vector<double> a(kSide * 4, 1), b(4 * kSide, 1), d(kSide * kSide, 4);
+  a[7 * 4 + 2] = 1e155;
+  a[7 * 4 + 3] = -1e155;
+  for (const std::size_t k : {2, 3}) b[k * kSide + 9] = 1.5e153;
+  for (std::size_t j = 0; j < kSide; ++j) d[7 * kSide + j] = 2;
+  for (std::size_t i = 0; i < kSide; ++i) d[i * kSide + 9] = i == 7 ? 2 : 3e153;
+  bytes_[2] = Packed(DType::kF64, a);
+  bytes_[3] = Packed(DType::kF64, b);
+  for (const double result : {2.0, 1e304}) {
+    d[7 * kSide + 9] = result;
+    bytes_[0] = Packed(DType::kF64, d);
+    const CaseOutcome outcome = Done(1 << 20);
+    EXPECT_EQ(outcome.verdict, Verdict::kInconclusive) << result;
+    ASSERT_FALSE(outcome.findings.empty());
+    EXPECT_THAT(outcome.findings[0].message,
+                HasSubstr("at 1 of 40,000 elements the terms overflow FP64"));
+  }
+  d[3 * kSide + 9] = 0;
+  bytes_[0] = Packed(DType::kF64, d);
+  EXPECT_EQ(Done(1 << 20).verdict, Verdict::kFailed) << "an element with a bound";
+}
+
 // Outliers that never meet excuse no element whose own sums are small.
 TEST_F(CompareProduct, OutliersExcuseNoOtherElement) {
   bytes_[2] = Packed(DType::kF32, {1e20, 0, 0, 1, 2, 3});
