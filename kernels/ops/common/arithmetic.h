@@ -15,7 +15,7 @@ struct Arithmetic {
   double u = 0;           // roundoff of the accumulator
   double times = 1;       // 2 for fp64, whose FP64 reference errs as much as the kernel
   double min_normal = 0;  // of the accumulator: what a flushed exp or product loses at most
-  double quantum = 0;     // its smallest subnormal; 0 for fp64, where it is below every T
+  double quantum = 0;     // its smallest subnormal; twice it for fp64, of which half is 0
 };
 
 Arithmetic ArithmeticOf(DType input);

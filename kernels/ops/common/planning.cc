@@ -12,8 +12,9 @@ Arithmetic ArithmeticOf(DType input) {
   if (Info(input).is_integer) return {};
   const bool wide = input == DType::kF64;
   const FormatInfo& accumulator = Info(wide ? DType::kF64 : DType::kF32);
+  // Half of fp64's smallest number is none.
   return {AccumulatorRoundoff(input), wide ? 2.0 : 1.0, accumulator.min_normal,
-          wide ? 0.0 : accumulator.min_subnormal};
+          (wide ? 2.0 : 1.0) * accumulator.min_subnormal};
 }
 
 ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnormals,

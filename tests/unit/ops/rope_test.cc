@@ -257,6 +257,26 @@ TEST(RopeBound, HoldsInFp64) {
   }
 }
 
+// There each product loses up to half of the smallest number, and the reference does, too.
+TEST(RopeBound, HoldsForSubnormalNumbersOfFp64) {
+  const RopeProblem p = {.seq = 1, .dim = 128};
+  const RopeTerms terms = MakeRopeTerms(p, DType::kF64, PlanOf(MakeCase(p, DType::kF64)));
+  int different = 0;
+  for (std::int64_t i = 0; i < 64; ++i) {
+    const double angle = RopeFrequency(terms, i), cosine = std::cos(angle), sine = std::sin(angle);
+    const double x1 = 0x1.23456789p-1040 * static_cast<double>(i + 1), x2 = -0x1.fedcbap-1041;
+    const RopePair right = MakeRopePair(terms, RopeError(terms, i, angle), cosine, sine, x1, x2);
+    const double whole = std::ldexp(x1, 100) * cosine - std::ldexp(x2, 100) * sine;
+    const volatile double first = x1 * cosine, second = x2 * sine;
+    const double once = std::ldexp(whole, -100), twice = first - second;  // so often rounded
+    different += once == twice ? 0 : 1;
+    const double bound = TBound(OutputRoundingOf(DType::kF64), right.first, right.allowance);
+    ASSERT_LE(std::abs(once - right.first), bound) << i;
+    ASSERT_LE(std::abs(twice - right.first), bound) << i;
+  }
+  EXPECT_GT(different, 0);
+}
+
 // A wrong position, base, sign or pairing is far beyond the bound, also at large positions.
 TEST(RopeBound, TellsWrongAnglesApart) {
   const RopeProblem p = {.seq = 1, .dim = 128};
