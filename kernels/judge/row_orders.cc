@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <variant>
 #include <vector>
 
 #include "kernels/judge/pieces.h"
 #include "kernels/judge/summation_orders.h"
+#include "kernels/ops/common/row_addends.h"
 #include "kernels/ops/products.h"
 
 namespace assay::inline kernels {
@@ -45,13 +45,13 @@ absl::StatusOr<double> RowOrderFactor(const PrecisionSubject& s) {
   const std::int64_t n = x.cols, rows = x.batch * x.rows;
   if (n == 0 || rows == 0) return 1.0;
   const std::int64_t count = std::min(rows, std::clamp(kAddends / n, kLeastRows, kMostRows));
-  const auto* norm = std::get_if<LayerNormProblem>(&s.c.problem);
+  const RowAddends addends = RowAddendsOf(s.c);
   const std::vector<double> ones(static_cast<std::size_t>(n), 1.0);
   std::vector<double> row(static_cast<std::size_t>(n));
   RowSums plain(n), squares(n);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t begin = i * rows / count * n;
-    if (norm == nullptr) {
+    if (addends.exponentials) {
       const TensorView right = DoublesView(s.reference.value, x.count());
       if (absl::Status status = ReadValues(s.device, right, begin, n, row); !status.ok()) {
         return status;
@@ -63,7 +63,7 @@ absl::StatusOr<double> RowOrderFactor(const PrecisionSubject& s) {
       continue;
     }
     s.inputs.Read(0, begin, n, row.data());
-    if (!norm->rms) {
+    if (addends.elements) {
       plain.Add(row, ones);
       double mean = 0;
       for (const double v : row) mean += v / static_cast<double>(n);
