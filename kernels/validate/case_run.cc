@@ -158,7 +158,7 @@ End CaseRun::JudgeLast() {
   std::vector<Finding> findings = outcome_.findings;
   if (End end = GiveVerdict()) return end;
   // A launch that is in order takes back nothing of what was found before.
-  if (first != Verdict::kPassed && outcome_.verdict == Verdict::kPassed) {
+  if (outcome_.verdict == Verdict::kPassed) {
     outcome_.verdict = first;
     outcome_.findings = std::move(findings);
   }
@@ -247,7 +247,7 @@ End CaseRun::WarmLaunches() {
       // An output that differs is the last, which is judged.
       const absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
       if (!digest.ok()) return EndedBy(digest.status(), "digest");
-      if (!std::equal(digest->raw, digest->raw + 2, outcome_.compare->digest_raw)) break;
+      if (!std::ranges::equal(digest->raw, outcome_.compare->digest_raw)) break;
     }
     absl::StatusOr<double> seconds = launcher_.Launch(poison);
     if (!seconds.ok()) return EndedBy(seconds.status(), case_.provider);
@@ -263,7 +263,7 @@ End CaseRun::Benchmark() {
   std::optional<TensorDigest> judged;
   if (outcome_.compare) {
     judged.emplace();
-    std::copy_n(outcome_.compare->digest_raw, 2, judged->raw);
+    std::ranges::copy(outcome_.compare->digest_raw, judged->raw);
   }
   TimedOutputs outputs(launcher_, device_);
   if (absl::Status status = outputs.Begin(judged); !status.ok()) {

@@ -1,5 +1,6 @@
 // What a case's output is held against, and the verdict.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "kernels/bench/roofline.h"
@@ -22,7 +23,6 @@ const RegeneratedInputs& CaseRun::Host() {
 }
 
 End CaseRun::VerifyByChecksum() {
-  gating_ = MakeGating(case_, plan(), 0.0);
   if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), Host(), MayFlush(),
                                  checksum_findings_)) {
     return end;
@@ -31,8 +31,8 @@ End CaseRun::VerifyByChecksum() {
   if (!digest.ok()) return EndedBy(digest.status(), "digest");
   outcome_.checksum = checksum_findings_.outcome;
   outcome_.compare = checksum_findings_.compared;
-  std::copy_n(digest->raw, 2, outcome_.compare->digest_raw);
-  std::copy_n(digest->canonical, 2, outcome_.compare->digest_canonical);
+  std::ranges::copy(digest->raw, outcome_.compare->digest_raw);
+  std::ranges::copy(digest->canonical, outcome_.compare->digest_canonical);
   return std::nullopt;
 }
 
@@ -102,9 +102,7 @@ End CaseRun::CompareLast() {
   absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
   if (!digest.ok()) return EndedBy(digest.status(), "digest");
   const CompareResult first = *outcome_.compare;
-  if (digest->raw[0] == first.digest_raw[0] && digest->raw[1] == first.digest_raw[1]) {
-    return std::nullopt;
-  }
+  if (std::ranges::equal(digest->raw, first.digest_raw)) return std::nullopt;
   outcome_.deterministic = false;
   // Where agreement was asked for, this launch is one of those that must agree.
   if (case_.repeats > 1) ++variants_;
@@ -115,8 +113,9 @@ End CaseRun::CompareLast() {
     if (End end = Reference()) return end;
   }
   if (End end = CompareOutput()) return end;
+  // What the criterion counts comes first: no number of others outweighs it.
   const auto wrong = [](const CompareResult& r) {
-    return r.beyond_proven + r.beyond_probable + r.class_mismatches + r.mismatches;
+    return std::tuple(r.mismatches, r.class_mismatches, r.beyond_proven, r.beyond_probable);
   };
   if (wrong(first) > wrong(*outcome_.compare)) outcome_.compare = first;
   return std::nullopt;

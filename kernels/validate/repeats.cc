@@ -107,7 +107,7 @@ absl::StatusOr<Repeated> LaunchRepeatedly(Launcher& launcher, Device& device, co
     absl::StatusOr<double> seconds = launcher.Launch(Poison::kFirst);
     if (!seconds.ok()) return seconds.status();
     repeated.seconds.push_back(*seconds);
-    if (repeats == 1) break;
+    if (repeats == 1) return repeated;
     absl::StatusOr<TensorDigest> digest = launcher.OutputDigest();
     if (!digest.ok()) return digest.status();
     agreeing = std::max(agreeing, ++launches_of[{digest->raw[0], digest->raw[1]}]);
@@ -123,10 +123,8 @@ absl::StatusOr<Repeated> LaunchRepeatedly(Launcher& launcher, Device& device, co
       if (repeated.deviation) repeated.deviation->launch = i;
     }
   }
-  if (repeats > 1) {
-    repeated.variants = static_cast<int>(launches_of.size());
-    repeated.odd_launches = repeats - agreeing;
-  }
+  repeated.variants = static_cast<int>(launches_of.size());
+  repeated.odd_launches = repeats - agreeing;
   return repeated;
 }
 

@@ -81,6 +81,13 @@ TEST_F(LocateTest, TheFirstAndTheLastElementAreLookedAt) {
   EXPECT_THAT(Located()->begin, ElementsAre(1, 521, 1023));
 }
 
+// Nor is what lies behind the last part: the first part's, which were read into the same memory.
+TEST_F(LocateTest, AnElementIsCountedOnce) {
+  const std::int64_t behind_the_last = kCount - (std::int64_t{1} << 20);
+  output_[static_cast<std::size_t>(behind_the_last)] = 0;
+  EXPECT_EQ(Located()->elements, 1);
+}
+
 TEST_F(LocateTest, ADeviceThatCannotBeReadIsAnError) {
   for (int read = 0; read < 4; ++read) {
     device_.left = read;
