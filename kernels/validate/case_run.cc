@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -153,14 +154,20 @@ End CaseRun::LaunchAgain() {
 
 // Judges the output that lies there now, after another one had its verdict.
 End CaseRun::JudgeLast() {
+  const CompareResult compared = *outcome_.compare;
   if (End end = CompareLast()) return end;
   const Verdict first = outcome_.verdict;
   std::vector<Finding> findings = outcome_.findings;
   if (End end = GiveVerdict()) return end;
-  // A launch that is in order takes back nothing of what was found before.
-  if (outcome_.verdict == Verdict::kPassed) {
-    outcome_.verdict = first;
-    outcome_.findings = std::move(findings);
+  if (outcome_.verdict != Verdict::kPassed) return std::nullopt;
+  // A launch that is in order takes back nothing of what was found before. The worse is shown.
+  outcome_.verdict = first;
+  outcome_.findings = std::move(findings);
+  const auto wrong = [](const CompareResult& r) {
+    return std::tuple(r.mismatches, r.class_mismatches, r.beyond_proven, r.beyond_probable);
+  };
+  if (first != Verdict::kPassed || wrong(compared) > wrong(*outcome_.compare)) {
+    outcome_.compare = compared;
   }
   return std::nullopt;
 }

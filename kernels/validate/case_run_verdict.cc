@@ -1,6 +1,5 @@
 // What a case's output is held against, and the verdict.
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "kernels/bench/roofline.h"
@@ -96,13 +95,11 @@ End CaseRun::TakeCompared(CompareResult compared) {
   return std::nullopt;
 }
 
-// The output of the last launch, where it is not the one that was judged: the worse
-// of the two counts.
+// The output of the last launch, where it is not the one that was judged.
 End CaseRun::CompareLast() {
   absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
   if (!digest.ok()) return EndedBy(digest.status(), "digest");
-  const CompareResult first = *outcome_.compare;
-  if (std::ranges::equal(digest->raw, first.digest_raw)) return std::nullopt;
+  if (std::ranges::equal(digest->raw, outcome_.compare->digest_raw)) return std::nullopt;
   outcome_.deterministic = false;
   // Where agreement was asked for, this launch is one of those that must agree.
   if (case_.repeats > 1) ++variants_;
@@ -112,13 +109,7 @@ End CaseRun::CompareLast() {
   if (launcher_.guard_hits() > 0 || op_->SeveralRight(case_)) {
     if (End end = Reference()) return end;
   }
-  if (End end = CompareOutput()) return end;
-  // What the criterion counts comes first: no number of others outweighs it.
-  const auto wrong = [](const CompareResult& r) {
-    return std::tuple(r.mismatches, r.class_mismatches, r.beyond_proven, r.beyond_probable);
-  };
-  if (wrong(first) > wrong(*outcome_.compare)) outcome_.compare = first;
-  return std::nullopt;
+  return CompareOutput();
 }
 
 absl::StatusOr<Recheck> CaseRun::RecheckLast() {
