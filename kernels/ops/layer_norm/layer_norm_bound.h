@@ -19,15 +19,15 @@ struct LayerNormTerms {
   bool affine = false;
   double intermediate = 0;  // u_i/u
   double held_step = 0;     // q_i/u
+  double quantum = 0;       // q/u; q is the accumulator's smallest number
 };
 
 // What a row's elements have in common.
 struct LayerNormRow {
   double origin = 0;
-  double offset = 0;         // μ − origin
-  double mean = 0;           // μ; 0 for the RMS form
-  double rstd = 0;           // 1/sqrt(var + eps)
-  double mean_absolute = 0;  // mean|x|; 0 for the RMS form
+  double offset = 0;  // μ − origin
+  double rstd = 0;    // 1/sqrt(var + eps)
+  double spread = 0;  // (h·mean|x| + |μ| + q/u)·rstd; 0 for the RMS form
 };
 
 // Whether an element allows a row's mean to be counted from the first: within a factor of
@@ -43,8 +43,9 @@ ASSAY_HOST_DEVICE inline LayerNormRow MakeLayerNormRow(const LayerNormTerms& t, 
                                                        double sum, double absolute,
                                                        double squares) {
   const double rstd = 1.0 / std::sqrt(squares / t.n + t.eps);
-  if (t.rms) return {0.0, 0.0, 0.0, rstd, 0.0};
-  return {origin, sum / t.n, origin + sum / t.n, rstd, absolute / t.n};
+  if (t.rms) return {0.0, 0.0, rstd, 0.0};
+  const double of_mean = t.depth * (absolute / t.n) + std::abs(origin + sum / t.n);
+  return {origin, sum / t.n, rstd, absolute > 0 ? (of_mean + t.quantum) * rstd : 0.0};
 }
 
 struct LayerNormElement {
@@ -58,8 +59,7 @@ ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTe
                                                                double weight, double bias) {
   const double y = (x - row.origin - row.offset) * row.rstd;
   double e = (t.depth + 8 + (t.affine ? 0 : t.intermediate)) * std::abs(y) + t.held_step;
-  if (!t.rms)
-    e += (t.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd * (1 + std::abs(y));
+  if (!t.rms) e += row.spread * (1 + std::abs(y));
   if (!t.affine) return {y, std::isfinite(y) ? t.u * e : 0.0};
   const double r = y * weight + bias;
   e = std::abs(weight) * e + (2 + 2 * t.intermediate) * std::abs(weight * y) + 2 * std::abs(r) +

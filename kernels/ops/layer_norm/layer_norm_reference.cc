@@ -15,7 +15,8 @@ LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, 
           problem.rms,
           problem.affine,
           plan.intermediate_roundoff / (arithmetic.times * arithmetic.u),
-          plan.intermediate_step / 2 / (arithmetic.times * arithmetic.u)};
+          plan.intermediate_step / 2 / (arithmetic.times * arithmetic.u),
+          arithmetic.quantum / (arithmetic.times * arithmetic.u)};
 }
 
 LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,

@@ -55,8 +55,7 @@ void Row(const LayerNormProblem& problem, const LayerNormTerms& terms, const dou
   // As MakeLayerNormElement.
   const V unit = hn::Set(d, terms.u);
   const V offset = hn::Set(d, row.offset), rstd = hn::Set(d, row.rstd);
-  const V spread = hn::Set(
-      d, problem.rms ? 0.0 : (terms.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd);
+  const V spread = hn::Set(d, row.spread);
   const V depth = hn::Set(d, terms.depth + 8 + (problem.affine ? 0.0 : terms.intermediate));
   const V of_product = hn::Set(d, 2 + 2 * terms.intermediate);
   const V one = hn::Set(d, 1.0), two = hn::Set(d, 2.0), step = hn::Set(d, terms.held_step);

@@ -278,6 +278,28 @@ TEST(LayerNormReference, ConstantRowsAreZeroHoweverLarge) {
   }
 }
 
+// The mean of subnormals is rounded to a subnormal, however small the share of u in it.
+TEST(LayerNormReference, TheMeanOfSubnormalsLosesAStep) {
+  constexpr int kCols = 100;
+  constexpr float kEps = 1e-12f;
+  const Case c = MakeCase(LayerNormProblem{.rows = 1, .cols = kCols, .eps = kEps}, DType::kF32);
+  std::vector<float> x(kCols);
+  for (int i = 0; i < kCols; ++i) x[i] = static_cast<float>(std::sin(i) * 1e-42);
+  const PlainResult r = ExpectFastIsPlain(c, [&](int, std::int64_t i) { return x[i]; });
+  float sum = 0;
+  for (const float v : x) sum += v;
+  const float mean = sum / kCols;
+  int lost = 0;
+  for (int i = 0; i < kCols; ++i) {
+    const double y = (x[i] - mean) / std::sqrt(kEps);
+    EXPECT_NEAR(y, r.value[i], r.allowance[i]) << i;
+    lost += std::abs(y - r.value[i]) > 1e-4 * std::abs(r.value[i]) ? 1 : 0;
+  }
+  EXPECT_GT(lost, kCols / 2) << "more than normal numbers would lose";
+  const PlainResult zeros = ExpectFastIsPlain(c, [](int, std::int64_t) { return 0.0; });
+  for (const double allowance : zeros.allowance) EXPECT_EQ(allowance, 0);
+}
+
 TEST(LayerNormReference, NonFiniteRowsAreNan) {
   const Case c = MakeCase(LayerNormProblem{.rows = 2, .cols = 9, .affine = true}, DType::kF32);
   const PlainResult fast = ExpectFastIsPlain(c, [](int operand, std::int64_t i) {
