@@ -95,7 +95,8 @@ void RequireRefusal(const absl::Status& status) {
   Require(absl::IsFailedPrecondition(status), status.ToString());
 }
 
-// What a daemon does when it starts, by this thread alone and on one connection, which reads.
+// What a daemon does when it starts, by this thread alone and on one connection. It writes only
+// that it has opened the file.
 void Open(const std::string& folder, bool all) {
   Room room(folder);
   std::vector<std::string> notices;

@@ -34,8 +34,7 @@ class Series {
   server::TelemetrySeries series_{families_};
 };
 
-// All metrics of a daemon, for the labels that a sample's properties become. One instance sees all
-// inputs: a sample without telemetry replaces what the one before it showed.
+// All metrics of a daemon, for the labels that a sample's properties become.
 class All {
  public:
   All() : metrics_(server::MakeMetrics("1")) {
@@ -60,12 +59,10 @@ void Show(const std::vector<v1::Device>& samples) {
   series.Exposition();
 }
 
-void ShowLabels(const std::vector<v1::Device>& samples, bool exposed) {
-  static All all;
-  for (const v1::Device& sample : samples) {
-    if (!sample.properties().empty()) all.SetLabels(sample);
-  }
-  if (exposed) all.Exposition();
+void ShowLabels(const std::vector<v1::Device>& samples) {
+  All all;
+  for (const v1::Device& sample : samples) all.SetLabels(sample);
+  all.Exposition();
 }
 
 }  // namespace
@@ -87,7 +84,7 @@ void FuzzTelemetry(std::string_view bytes) {
   }
   if (samples.empty()) return;
   Show(samples);
-  ShowLabels(samples, IsOneOf(64, bytes));
+  if (IsOneOf(64, bytes)) ShowLabels(samples);
 }
 
 }  // namespace assay::fuzz
