@@ -8,8 +8,8 @@
 // q_i·(|w| + 1). h, the depth of the row's sums, is in row_depth.h; with the row's length n in its
 // place the bound is proven, and it is at most κ = n/h times as large. Squares below the last place
 // of their sum are lost, as exponentials of a softmax are, but together they are no part of it that
-// matters. Counted twice for fp64, 0 where r is not finite. q, the accumulator's smallest number, is
-// what the mean of subnormals loses; a row of zeros loses nothing.
+// matters. Counted twice for fp64, 0 where r is not finite. q, the accumulator's smallest number,
+// is what the mean of subnormals loses; a row of zeros loses nothing.
 #ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 
