@@ -140,8 +140,9 @@ template <class Find>
 v1::Suite SuiteList::Known(const std::string& name, const std::string& key, KeptSuites& keep,
                            Find find) {
   if (const auto kept = kept_.find(name); kept != kept_.end() && kept->second.key == key) {
-    keep.insert(*kept);
-    return kept->second.suite;
+    v1::Suite suite = kept->second.suite;
+    keep.insert(kept_.extract(kept));
+    return suite;
   }
   v1::Suite suite;
   suite.set_name(name);
@@ -160,10 +161,16 @@ std::vector<v1::Suite> SuiteList::Describe(bool with_text) {
       suites.back().set_error(std::string(text.status().message()));
       continue;
     }
-    // Of the golden digests a plan only needs that they can be read.
-    const bool golden = ReadGolden(options_.suites_folder, name).ok();
-    suites.push_back(Known(name, Cat(golden, "\n", node, "\n", *text), keep, [&](v1::Suite& suite) {
-      return server::Describe(suite, *text, devices_, options_);
+    const auto key = [&](const std::string& read) {
+      // Of the golden digests a plan only needs that they can be read.
+      return Cat(ReadGolden(options_.suites_folder, name).ok(), "\n", node, "\n", read);
+    };
+    const std::string before = key(*text);
+    suites.push_back(Known(name, before, keep, [&](v1::Suite& suite) {
+      if (!server::Describe(suite, *text, devices_, options_)) return false;
+      // The plan has read the files itself: what it found of others must not be kept.
+      const absl::StatusOr<std::string> again = ReadSuiteText(options_.suites_folder, name);
+      return again.ok() && key(*again) == before;
     }));
     if (with_text) suites.back().set_text(*std::move(text));
   }

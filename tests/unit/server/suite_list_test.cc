@@ -93,6 +93,23 @@ TEST_F(SuiteListTest, AFileThatHasChangedIsReadAgain) {
   EXPECT_EQ(Named("one").title(), "D");
 }
 
+// A plan reads the file itself, which may change meanwhile and be as before at the next listing.
+TEST_F(SuiteListTest, WhatWasPlannedOfAnotherTextIsNotKept) {
+  std::filesystem::remove(File("small"));
+  Write("one", "A");
+  int asked = 0;
+  cpu_->on_kernels = [&] {
+    if (++asked == 2) Write("one", "A", "other");  // the first is not the plan's
+  };
+  const std::vector<v1::Suite> listed = list_.Describe(false);
+  cpu_->on_kernels = nullptr;
+  ASSERT_FALSE(listed.empty());
+  ASSERT_EQ(listed[0].name(), "one");
+  EXPECT_EQ(listed[0].case_count(), 1) << "the plan has read the other text";
+  Write("one", "A");
+  EXPECT_EQ(Named("one").case_count(), 2);
+}
+
 TEST_F(SuiteListTest, GoldenDigestsThatCannotBeReadAreFound) {
   Write("one", "A");
   EXPECT_EQ(Named("one").coverage_size(), 1);
