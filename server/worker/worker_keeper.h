@@ -137,7 +137,7 @@ class WorkerKeeper {
   v1::Device device_;
   std::shared_ptr<WorkerLink> worker_;  // set under mutex_, used by the holder of turn_
   bool busy_ = false;
-  bool news_ = false;  // that on_change is told when the device is BUSY no more
+  bool news_ = false;  // on_change is to be told once the device is BUSY no more
   bool stopping_ = false;
   DeathToll toll_;
   absl::Time last_used_ = EvenTime();
