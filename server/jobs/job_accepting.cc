@@ -239,13 +239,10 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   for (int attempt = 0; attempt < 3; ++attempt) {
     begun = false;
     if (attempt > 0) CountWaiting(1);  // the attempt before gave its place back
-    NewName name;
+    const NewName name = TakeName();
+    job.job.set_name(name.text);
     // Known before it is stored: a retry of the request may ask for it at once.
-    do {
-      name = TakeName();
-      job.job.set_name(name.text);
-      active = MakeActive(job.job, *order, job.plans, *place, caller);
-    } while (active == nullptr);
+    active = MakeActive(job.job, *order, job.plans, *place, caller);
     // What an early result is written to must not be an earlier job.
     written = store_.CreateJob(job, [&] { begun = name.is_new && BeginEarly(active, job.plans); });
     if (written.ok()) break;
@@ -283,22 +280,26 @@ JobQueue::NewName JobQueue::FindName() {
   std::string name;
   do {
     name = RandomName();
-  } while (IsKept(name));
+  } while (!Reserve(name));
+  // Nobody else can store it now, so that this stays true.
   const bool is_new = absl::IsNotFound(store_.GetJob(name).status());
   return {.text = std::move(name), .is_new = is_new};
 }
 
-// Whether the next job is to get the name.
-bool JobQueue::IsKept(std::string_view name) {
+// Whether no other thread has the name and no active job, whose row may be about to be written.
+bool JobQueue::Reserve(const std::string& name) {
   const std::lock_guard guard(mutex_);
-  return name == next_name_;
+  return !active_.contains(name) && reserved_.insert(name).second;
 }
 
 void JobQueue::KeepName() {
   NewName found = FindName();
-  if (!found.is_new) return;
   const std::lock_guard guard(mutex_);
-  next_name_ = std::move(found.text);
+  if (found.is_new && next_name_.empty()) {
+    next_name_ = std::move(found.text);
+  } else {
+    reserved_.erase(found.text);
+  }
 }
 
 void JobQueue::CountWaiting(int jobs) {
@@ -328,7 +329,8 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
         EvenTime() + (ToTime(job.create_time()) - absl::Now()) + ToDuration(job.spec().deadline());
   }
   const std::lock_guard guard(mutex_);
-  if (!active_.try_emplace(job.name(), active).second) return nullptr;
+  active_.emplace(job.name(), active);
+  reserved_.erase(job.name());
   if (job.spec().has_deadline()) changed_.notify_all();  // it may be the next
   return active;
 }
@@ -379,18 +381,21 @@ void JobQueue::TakeUp(v1::Job job) {
 // Lets an idle device begin a small job that is still being written. No result can be kept or shown
 // before the job is: the store keeps the order. Only what reads the stored job has to wait.
 bool JobQueue::BeginEarly(const Job& job, const std::vector<DevicePlan>& plans) {
-  if (plans.size() != 1 || plans[0].cases.size() > kMostCasesEarly || job->has_baseline)
+  if (plans.size() != 1 || plans[0].cases.size() > kMostCasesEarly || job->has_baseline ||
+      job->cancel.cancelled()) {
     return false;
+  }
   DeviceRunner& runner = *RunnerOf(plans[0].device);
   // The first result waits for this lock, and the device does not.
   const std::lock_guard order(job->submit_mutex);
+  const google::protobuf::Timestamp start = TimestampNow();  // before its first case begins
   const bool begun = runner.PushIfIdle({.job = job,
                                         .device = &runner.device(),
                                         .cases = CasesToRun(plans[0]),
                                         .plan = std::make_shared<const DevicePlan>(plans[0])});
   // Here and not on the runner's thread, so that it is written with the job: the commit of the
   // first result has less to write, and watchers have less to read before the result.
-  if (begun && recorder_.BeginHeld(job)) NoLongerWaits(job);
+  if (begun && recorder_.BeginHeld(job, start)) NoLongerWaits(job);
   return begun;
 }
 

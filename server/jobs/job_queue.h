@@ -7,8 +7,9 @@
 // watches the deadlines and ends jobs whose last update was answered.
 //
 // Locks, in the order in which they may be taken: a job's submit_mutex, the queue's mutex, a job's
-// mutex. The store's Submit is called with a job's submit_mutex alone; the hubs are called with no
-// lock. The store's writer thread comes in through the recorder's callbacks and StoreChanged.
+// mutex. A runner's mutex is taken with a job's submit_mutex or with no lock. The store's Submit is
+// called with a job's submit_mutex alone; the hubs are called with no lock. The store's writer
+// thread comes in through the recorder's callbacks and StoreChanged.
 #ifndef ASSAY_SERVER_JOBS_JOB_QUEUE_H_
 #define ASSAY_SERVER_JOBS_JOB_QUEUE_H_
 
@@ -20,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -76,17 +78,18 @@ class JobQueue final : public JobManager {
                                     const AdmitJob& admit);
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                    const v1::JobSpec& spec, const AdmitJob& admit);
-  // The name of a new job, and whether it is known that no job in the store has it.
+  // The name of a new job, reserved until the job is active, and whether no job in the store has
+  // it.
   struct NewName {
     std::string text;
     bool is_new = false;
   };
   NewName TakeName();
   NewName FindName();
-  bool IsKept(std::string_view name);
+  bool Reserve(const std::string& name);
   // Looks for the next job's name ahead, as to look in the store takes time.
   void KeepName();
-  // A job that is counted among those that wait. Null if a job of that name is active.
+  // A job that is counted among those that wait. No active job has its name.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,
                  std::shared_ptr<void> place, std::shared_ptr<CallerLink> caller);
   bool BeginEarly(const Job& job, const std::vector<DevicePlan>& plans);
@@ -135,7 +138,8 @@ class JobQueue final : public JobManager {
   int arriving_ = 0;                 // calls between TakePlace and Arrived
   int waiting_ = 0;                  // jobs not begun, those that are being stored too
   std::int64_t next_order_ = 0;      // of acceptance
-  std::string next_name_;            // no job has it; empty: none is known
+  std::set<std::string> reserved_;   // names that were found and whose jobs are not active yet
+  std::string next_name_;            // of those; no job has it; empty: none is known
   std::deque<JobPart> ended_parts_;  // left their queues; the clock ends them
   std::deque<Job> ends_due_;         // whose last answer came; the clock ends them
   std::vector<Job> unwritten_;       // ends that could not be written

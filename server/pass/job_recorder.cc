@@ -17,16 +17,20 @@ namespace assay::server {
 
 bool JobRecorder::Begin(const Job& job) {
   const std::lock_guard order(job->submit_mutex);
-  return BeginHeld(job);
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->early != EarlyEnd::kNone) return false;
+  }
+  return BeginHeld(job, TimestampNow());
 }
 
-bool JobRecorder::BeginHeld(const Job& job) {
+bool JobRecorder::BeginHeld(const Job& job, const google::protobuf::Timestamp& start) {
   JobUpdate update{.name = job->name, .can_wait = true};  // for the first result
   {
     const std::lock_guard guard(job->mutex);
-    if (job->status.state() == v1::JOB_STATE_RUNNING || job->early != EarlyEnd::kNone) return false;
+    if (job->status.state() == v1::JOB_STATE_RUNNING) return false;
     job->status.set_state(v1::JOB_STATE_RUNNING);
-    if (!job->status.has_start_time()) *job->status.mutable_start_time() = TimestampNow();
+    if (!job->status.has_start_time()) *job->status.mutable_start_time() = start;
     update.job = job->status;
     update.events.push_back(StateChange(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING, ""));
     v1::JobEvent& started = update.events.emplace_back();

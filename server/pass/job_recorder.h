@@ -40,8 +40,9 @@ class JobRecorder {
   // Writes that the job runs. False: another thread has said so, or the job is to end before its
   // cases do. Such a job may have no further update but its end.
   bool Begin(const Job& job);
-  // The same on a thread that holds the job's submit_mutex.
-  bool BeginHeld(const Job& job);
+  // The same on a thread that holds the job's submit_mutex, of a part that began at `start` or
+  // later: one that is to end has begun all the same, and its results come after this.
+  bool BeginHeld(const Job& job, const google::protobuf::Timestamp& start);
 
   // Counts the result and writes it. Says what the suite requires and the device does not support.
   void Record(const Job& job, const DevicePlan& plan, v1::CaseResult result);

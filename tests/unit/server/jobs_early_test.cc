@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/job_events.h"
 #include "server/pass/device_runner.h"
 #include "server/pass/job_recorder.h"
 #include "tests/unit/server/counting_metrics.h"
@@ -31,6 +32,7 @@ class HeldStore final : public Store {
  public:
   explicit HeldStore(std::unique_ptr<Store> store) : store_(std::move(store)) {}
 
+  std::function<void()> before_placed = [] {};  // what `names` has last
   std::function<void()> while_written = [] {};
   std::function<void()> before_submit = [] {};  // any thread
   std::vector<std::string> names;               // of all new jobs, those that were refused too
@@ -55,6 +57,7 @@ class HeldStore final : public Store {
   const std::vector<std::string>& notices() const override { return store_->notices(); }
   absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) override {
     names.push_back(job.job.name());
+    before_placed();
     if (!refusals.empty()) {
       const auto [status, placed] = refusals.front();
       refusals.pop_front();
@@ -353,7 +356,6 @@ TEST_F(EarlyJobs, AnAttemptThatFailsIsNotTheOneBeforeIt) {
   EXPECT_EQ(Finish(next).verdict(), v1::VERDICT_PASSED);
 }
 
-// It may be told of its beginning by the thread that accepts it, after a deadline has ended it.
 TEST_F(EarlyJobs, AJobThatIsToEndDoesNotBegin) {
   v1::Job late;
   late.set_name("jobs/late");
@@ -363,6 +365,49 @@ TEST_F(EarlyJobs, AJobThatIsToEndDoesNotBegin) {
   JobRecorder recorder(*store_, nullptr, {});
   EXPECT_FALSE(recorder.Begin(job));
   EXPECT_EQ(job->status.state(), v1::JOB_STATE_QUEUED);
+}
+
+TEST_F(EarlyJobs, AJobThatIsCancelledBeforeItHasAPlaceDoesNotBegin) {
+  held_->before_placed = [&] {
+    EXPECT_FALSE(manager_->Cancel(held_->names.back(), "said by the test").ok()) << "not written";
+  };
+  const std::string name = Create(Copies(1));
+  const std::vector<v1::JobEvent> events = EventReader(*manager_, name).Rest();
+  ASSERT_EQ(events.size(), 3u) << "a result, the state, and the end";
+  EXPECT_EQ(events[0].case_result().verdict(), v1::VERDICT_SKIPPED);
+  EXPECT_EQ(events[1].state_change().from(), v1::JOB_STATE_QUEUED);
+  EXPECT_FALSE(manager_->Get(name)->has_start_time());
+}
+
+// The thread that accepts a job may be held up once the device has it: the case ends, and the job's
+// deadline passes, before that thread says that the job began.
+TEST_F(EarlyJobs, AResultNeverComesWithoutTheBeginning) {
+  NewJob accepted{.job = {}, .plans = {{.device = "cpu:0"}}};
+  accepted.job.set_name("jobs/late");
+  accepted.job.set_state(v1::JOB_STATE_QUEUED);
+  accepted.job.mutable_counts()->set_total(1);
+  *accepted.job.mutable_create_time() = TimestampNow();
+  ASSERT_TRUE(store_->Store::CreateJob(accepted).ok());
+  const auto job = std::make_shared<ActiveJob>(accepted.job, 1);
+  JobRecorder recorder(*store_, nullptr, {});
+  google::protobuf::Timestamp start;
+  start.set_seconds(7);
+  {
+    std::jthread device;
+    const std::lock_guard order(job->submit_mutex);
+    device =
+        std::jthread([&] { recorder.Record(job, {}, cpu_->Passed(Copies(1).cases().cases(0))); });
+    job->early = EarlyEnd::kDeadline;
+    EXPECT_TRUE(recorder.BeginHeld(job, start));
+    EXPECT_FALSE(recorder.BeginHeld(job, start)) << "it is said once";
+  }
+  recorder.WaitIdle();
+  const auto events = store_->Events("jobs/late", 0, 10);
+  ASSERT_TRUE(events.ok() && events->size() == 3) << events.status();
+  EXPECT_EQ((*events)[0].state_change().to(), v1::JOB_STATE_RUNNING);
+  EXPECT_TRUE((*events)[1].has_started());
+  EXPECT_TRUE((*events)[2].has_case_result());
+  EXPECT_EQ(store_->GetJob("jobs/late")->start_time().seconds(), 7);
 }
 
 TEST_F(EarlyJobs, AJobThatHasBegunRunsToItsEndThoughTheDaemonStops) {
@@ -408,6 +453,22 @@ class OvertakenMetrics final : public CountingMetrics {
   }
   std::function<void()> overtake;
 };
+
+// The depth is told just before the device gets the job.
+TEST_F(EarlyJobs, NoCaseBeginsBeforeItsJob) {
+  OvertakenMetrics metrics;
+  manager_ = JobManager::Make(*store_, devices_, &metrics, options_);
+  ASSERT_TRUE(manager_->Start().ok());
+  absl::Time pushed;
+  metrics.overtake = [&] { pushed = ToTime(TimestampNow()); };
+  const std::string name = Create(Copies(1));
+  gate_.Let(1);
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_PASSED);
+  EXPECT_GE(ToTime(job.start_time()), ToTime(job.create_time()));
+  EXPECT_LE(ToTime(job.start_time()), pushed);
+  manager_.reset();
+}
 
 TEST_F(EarlyJobs, TheLastDepthThatIsToldIsTheDepth) {
   OvertakenMetrics metrics;
