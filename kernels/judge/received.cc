@@ -35,10 +35,10 @@ class FlushedInputs final : public HostInputs {
 // Elements all over the output that are looked at beside those that are known to be wrong.
 constexpr std::int64_t kSpread = 1024;
 
-// Whether an output is within `bound` of the right value. One that is not finite is as the right
-// one rounded.
+// Whether an output is within `bound` of the right value. Where one of them is not finite, it is as
+// the right one rounded: the bound of an infinity is infinite.
 bool Agrees(double actual, double right, double bound, DType output) {
-  if (std::isfinite(actual)) return std::abs(actual - right) <= bound;
+  if (std::isfinite(actual) && std::isfinite(right)) return std::abs(actual - right) <= bound;
   const double rounded = Quantise(right, output);
   return std::isnan(actual) ? std::isnan(rounded) : actual == rounded;
 }

@@ -153,6 +153,12 @@ TEST(ReceivedOperands, FlushingExplainsBesideNaNAndInf) {
   g.Set(g.output, 0, 9, 2, kInf);
   g.Set(g.output, 0, 8, 2, 3);
   EXPECT_FALSE(sent.Explains()) << "a number for NaN";
+  g.Set(g.output, 0, 8, 2, std::nan(""));
+  EXPECT_TRUE(sent.Explains());
+  for (std::int64_t j = 0; j < 30; ++j) g.Set(g.output, 0, 9, j, 3);
+  EXPECT_FALSE(sent.Explains()) << "a number for Inf";
+  for (std::int64_t j = 0; j < 30; ++j) g.Set(g.output, 0, 9, j, -kInf);
+  EXPECT_FALSE(sent.Explains()) << "Inf of the other sign";
 }
 
 // The output's subnormal numbers are flushed, too; what is wrong is not measured by them.
