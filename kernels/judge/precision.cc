@@ -193,12 +193,12 @@ class Reader {
                          "rounding gives (at most %.3g)",
                          *p.gain > 0 ? "large" : "small", *p.gain > 0 ? '+' : '-',
                          std::abs(*p.gain), gain, limit),
-         gate_.row_orders);
+         gate_.row_orders.gain);
     Hold(offset, limit, Reason::kStructure,
          absl::StrFormat("rows have an offset of %.3g in the mean, %.3g times what rounding gives "
                          "(at most %.3g)",
                          p.offset.value_or(0), offset, limit),
-         gate_.row_orders);
+         gate_.row_orders.offset);
     const double rest_limit = RmsLimit(model_.largest_rest, sums_.rest_count, 1);
     Hold(rest, rest_limit, Reason::kPrecision,
          absl::StrFormat("beside what each row shares, residuals are %.3g times what arithmetic of "

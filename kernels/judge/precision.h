@@ -26,15 +26,22 @@
 
 namespace assay::inline kernels {
 
+// By how much another order of the sums of a row may move what its elements share, in a norm its
+// offset by the sum of the elements and its factor by that of the squares, in a softmax its factor
+// by the sum of the exponentials. 1: by no more than the limits hold.
+struct RowOrders {
+  double offset = 1;
+  double gain = 1;
+};
+
 // How many times its limit a statistic must be before a verdict follows. Infinity: never.
 struct PrecisionGate {
   double fails = std::numeric_limits<double>::infinity();
   double doubtful = std::numeric_limits<double>::infinity();
   // Whether tiles and single elements count. Their deviations are certain only for drawn data.
   bool places = true;
-  // How many times further what all elements of a row share must be before it fails: by so much
-  // more another order of the row's sums may move it.
-  double row_orders = 1;
+  // How many times further what all elements of a row share must be before it fails.
+  RowOrders row_orders = {};
 };
 
 // The gate of data that this product generated: a statistic beyond its limit fails if the model

@@ -149,9 +149,9 @@ absl::StatusOr<PrecisionReading> Read(const PrecisionSubject& s) {
   }
   PrecisionReading reading = ReadPrecision(model, s.plan, *sums, gate);
   if (s.received && model.rows && AnyFails(reading)) {
-    const absl::StatusOr<double> factor = RowOrderFactor(s);
-    if (!factor.ok()) return factor.status();
-    gate.row_orders = *factor;
+    const absl::StatusOr<RowOrders> orders = EmulateRowOrders(s);
+    if (!orders.ok()) return orders.status();
+    gate.row_orders = *orders;
     reading = ReadPrecision(model, s.plan, *sums, gate);
   }
   AddNarrowing(sample->narrowing, reading);

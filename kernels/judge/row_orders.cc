@@ -1,6 +1,7 @@
 #include "kernels/judge/row_orders.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,8 +14,9 @@
 namespace assay::inline kernels {
 namespace {
 
-// Rows that are summed at most, and their addends together.
-constexpr std::int64_t kMostRows = 256, kLeastRows = 8, kAddends = std::int64_t{1} << 20;
+// Rows that are summed at most, and their addends together, but for a single row: one is summed
+// however long it is. That takes 136 bytes for each element of it, most of them in EmulateOrders.
+constexpr std::int64_t kMostRows = 256, kAddends = std::int64_t{1} << 22;
 
 // Sums of products, one for each row.
 class RowSums {
@@ -24,54 +26,89 @@ class RowSums {
     sums_.terms = terms;
   }
 
-  void Add(const std::vector<double>& left, const std::vector<double>& right) {
-    const auto row = static_cast<std::int64_t>(sums_.elements.size());
-    sums_.left.values.insert(sums_.left.values.end(), left.begin(), left.end());
-    sums_.right.values.insert(sums_.right.values.end(), right.begin(), right.end());
-    sums_.elements.push_back({row, row, 1.0});
+  void AddAddends(const std::vector<double>& addends) {
+    if (sums_.right.values.empty()) sums_.right.values.assign(addends.size(), 1.0);
+    Add(addends, 0);
+  }
+  void AddSquares(const std::vector<double>& roots) {
+    sums_.right.values.insert(sums_.right.values.end(), roots.begin(), roots.end());
+    Add(roots, sums_.count());
   }
   double Factor() const {
     return sums_.elements.empty() ? 1.0 : EmulateOrders(sums_, DType::kF32).factor;
   }
 
  private:
+  void Add(const std::vector<double>& left, std::int64_t right) {
+    sums_.left.values.insert(sums_.left.values.end(), left.begin(), left.end());
+    sums_.elements.push_back({sums_.count(), right, 1.0});
+  }
+
   SampledProducts sums_;
 };
 
-}  // namespace
+// The sums that move the offset of a row and those that move its factor.
+struct RowOrderSums {
+  RowSums offset, gain;
 
-absl::StatusOr<double> RowOrderFactor(const PrecisionSubject& s) {
-  const Extents& x = s.plan.output.extents;
-  const std::int64_t n = x.cols, rows = x.batch * x.rows;
-  if (n == 0 || rows == 0) return 1.0;
-  const std::int64_t count = std::min(rows, std::clamp(kAddends / n, kLeastRows, kMostRows));
-  const RowAddends addends = RowAddendsOf(s.c);
-  const std::vector<double> ones(static_cast<std::size_t>(n), 1.0);
-  std::vector<double> row(static_cast<std::size_t>(n));
-  RowSums plain(n), squares(n);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t begin = i * rows / count * n;
+  // Changes the row.
+  void Add(const RowAddends& addends, std::vector<double>& row) {
     if (addends.exponentials) {
-      const TensorView right = DoublesView(s.reference.value, x.count());
-      if (absl::Status status = ReadValues(s.device, right, begin, n, row); !status.ok()) {
-        return status;
-      }
       // exp(x − m), as a softmax sums it.
       const double largest = *std::max_element(row.begin(), row.end());
       for (double& v : row) v /= largest;
-      plain.Add(row, ones);
-      continue;
+      gain.AddAddends(row);
+      return;
     }
-    s.inputs.Read(0, begin, n, row.data());
     if (addends.elements) {
-      plain.Add(row, ones);
+      offset.AddAddends(row);
       double mean = 0;
-      for (const double v : row) mean += v / static_cast<double>(n);
+      for (const double v : row) mean += v / static_cast<double>(row.size());
       for (double& v : row) v -= mean;
     }
-    squares.Add(row, row);
+    gain.AddSquares(row);
   }
-  return std::max(plain.Factor(), squares.Factor());
+};
+
+// Whether the fit of a row's errors counts the row.
+bool Counts(const RowAddends& addends, const std::vector<double>& row) {
+  const double common = addends.elements ? row.front() : 0.0;
+  return std::all_of(row.begin(), row.end(), [](double v) { return std::isfinite(v); }) &&
+         std::any_of(row.begin(), row.end(), [&](double v) { return v != common; });
+}
+
+// The elements of a norm's row, or the results of a softmax.
+absl::Status ReadRow(const PrecisionSubject& s, const RowAddends& addends, std::int64_t begin,
+                     std::vector<double>& row) {
+  const auto n = static_cast<std::int64_t>(row.size());
+  if (addends.exponentials) {
+    const TensorView right = DoublesView(s.reference.value, s.plan.output.extents.count());
+    return ReadValues(s.device, right, begin, n, row);
+  }
+  s.inputs.Read(0, begin, n, row.data());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RowOrders> EmulateRowOrders(const PrecisionSubject& s) {
+  const Extents& x = s.plan.output.extents;
+  const std::int64_t n = x.cols, rows = x.batch * x.rows;
+  if (n == 0 || rows == 0) return RowOrders();
+  const std::int64_t count = std::min(rows, std::clamp<std::int64_t>(kAddends / n, 1, kMostRows));
+  const RowAddends addends = RowAddendsOf(s.c);
+  std::vector<double> row(static_cast<std::size_t>(n));
+  RowOrderSums sums = {RowSums(n), RowSums(n)};
+  for (std::int64_t i = 0; i < count; ++i) {
+    // The first row that counts, of those up to the next place.
+    for (std::int64_t at = i * rows / count; at < (i + 1) * rows / count; ++at) {
+      if (absl::Status status = ReadRow(s, addends, at * n, row); !status.ok()) return status;
+      if (!Counts(addends, row)) continue;
+      sums.Add(addends, row);
+      break;
+    }
+  }
+  return RowOrders{.offset = sums.offset.Factor(), .gain = sums.gain.Factor()};
 }
 
 }  // namespace assay::kernels

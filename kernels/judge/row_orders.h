@@ -4,17 +4,25 @@
 // The deviation of a row holds what three orders make of the data at hand
 // (ops/common/sum_orders.h). Addends that repeat, as those of padding do, may lose more in another
 // order, such as backwards: then their roundings have one sign. So before a row's factor or offset
-// is called wrong, sampled rows are summed in the orders of summation_orders.h: the exponentials of
-// a softmax, and the elements of a layer norm and the squares of their distances from the mean.
+// is called wrong, sampled rows are summed in the orders of summation_orders.h:
+//   the elements of a layer norm        for the offset: they give the mean
+//   the squares of their distances      for the factor: they give the scale; in the RMS form the
+//   from the mean                       squares of the elements
+//   the exponentials of a softmax       for the factor; there is no offset
+// Rows that the fit leaves out (runtime/residuals_rule.h) explain nothing and are left out here,
+// too: those that are not finite, zeros, and rows of a layer norm whose elements are all equal.
 #ifndef ASSAY_KERNELS_JUDGE_ROW_ORDERS_H_
 #define ASSAY_KERNELS_JUDGE_ROW_ORDERS_H_
 
+#include "absl/status/statusor.h"
+#include "kernels/judge/precision.h"
 #include "kernels/judge/precision_evidence.h"
 
 namespace assay::inline kernels {
 
-// What a limit is multiplied by: 1 on data whose roundings are random. For operators with rows.
-absl::StatusOr<double> RowOrderFactor(const PrecisionSubject& subject);
+// What the limits are multiplied by: 1 on data whose roundings are random, and where no row counts.
+// For operators with rows.
+absl::StatusOr<RowOrders> EmulateRowOrders(const PrecisionSubject& subject);
 
 }  // namespace assay::kernels
 

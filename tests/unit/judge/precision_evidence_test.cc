@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -20,6 +22,7 @@
 #include "kernels/ops/device_references.h"
 #include "tests/unit/judge/forwarding_device.h"
 #include "tests/unit/judge/products.h"
+#include "tests/unit/ops/row_kernels.h"
 
 namespace assay {
 namespace {
@@ -481,6 +484,150 @@ TEST_F(Reading, WhatTheRightOutputShowsIsNotTheKernels) {
     EXPECT_EQ(Said(), alone) << received;
     EXPECT_EQ(device_.passes, 2);
   }
+}
+
+// ---- rows
+
+// Keeps the sums of the first output that it measures.
+class MeasuringDevice : public testing::ForwardingDevice {
+ public:
+  std::optional<ResidualSums> measured;
+
+  bool tells_precision() const override { return true; }
+  absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& request) override {
+    absl::StatusOr<ResidualSums> sums = cpu_->Residuals(request);
+    if (sums.ok() && !measured) measured = *sums;
+    return sums;
+  }
+  absl::Status FromHost(const void* from, std::int64_t bytes, void* to) override {
+    return cpu_->FromHost(from, bytes, to);
+  }
+};
+
+// Rows of normal numbers behind padding, which a user sent with what a kernel made of them.
+class PaddedRows : public ::testing::Test, private HostInputs {
+ protected:
+  static constexpr std::int64_t kRows = 64, kCols = 4000, kPadding = 3600;
+  using Kernel = std::function<std::vector<float>(const std::vector<float>&)>;
+
+  PaddedRows() : x_(kRows * kCols) {
+    std::mt19937_64 random(1);
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      const bool padding = static_cast<std::int64_t>(i) % kCols < kPadding;
+      x_[i] = padding ? 0.3F : static_cast<float>(testing::Normal(random));
+    }
+  }
+  std::vector<float> x_;
+
+  // What a kernel gives that takes each row from its end.
+  static Kernel Backwards(const Kernel& kernel) {
+    return [kernel](const std::vector<float>& x) {
+      const std::vector<float> y = kernel({x.rbegin(), x.rend()});
+      return std::vector<float>(y.rbegin(), y.rend());
+    };
+  }
+
+  // The verdicts without the factors of the rows' orders, and as they are told.
+  struct Verdicts {
+    Verdict strict, told;
+
+    bool operator==(const Verdicts&) const = default;
+  };
+  Verdicts Of(const Problem& problem, const Kernel& kernel) {
+    Case c;
+    c.problem = problem;
+    c.dtype = DType::kF32;
+    const Op& op = OpOf(c);
+    const Plan plan = op.MakePlan(c).value();
+    const auto count = static_cast<std::size_t>(kRows * kCols);
+    std::vector<double> value(count), allowance(count);
+    std::vector<float> deviation(count), offset(kRows), gain(kRows), y;
+    ReferenceBuffers reference;
+    reference.value = value.data();
+    reference.allowance = allowance.data();
+    reference.deviation = deviation.data();
+    reference.row_offset = offset.data();
+    reference.row_gain = gain.data();
+    const std::vector<TensorView> inputs = {{x_.data(), DType::kF32, plan.inputs[0].extents}};
+    EXPECT_TRUE(op.ReferenceHere(c, plan, inputs, reference).ok());
+    for (auto row = x_.begin(); row != x_.end(); row += kCols) {
+      const std::vector<float> of_row = kernel({row, row + kCols});
+      y.insert(y.end(), of_row.begin(), of_row.end());
+    }
+    MeasuringDevice device;
+    const absl::StatusOr<PrecisionReading> told =
+        TellPrecision({.c = c,
+                       .op = op,
+                       .plan = plan,
+                       .device = device,
+                       .output = TensorView{y.data(), DType::kF32, plan.output.extents},
+                       .reference = reference,
+                       .inputs = *this,
+                       .received = true});
+    const PrecisionReading strict =
+        ReadPrecision(op.Residuals(c, plan), plan, *device.measured, GateOfReceived(c, 1));
+    return {VerdictOf(strict), told.ok() ? VerdictOf(*told) : Verdict::kError};
+  }
+
+ private:
+  static Verdict VerdictOf(const PrecisionReading& reading) {
+    return reading.findings.empty() ? Verdict::kPassed : reading.findings[0].verdict;
+  }
+  void Read(int, std::int64_t begin, std::int64_t count, double* out) const override {
+    std::copy_n(x_.begin() + begin, count, out);
+  }
+};
+
+constexpr Verdict kF = Verdict::kFailed, kI = Verdict::kInconclusive;
+
+TEST_F(PaddedRows, OfARightNormAreDoubtedAndOfAWrongOneFail) {
+  for (const bool rms : {false, true}) {
+    const LayerNormProblem problem{.rows = kRows, .cols = kCols, .rms = rms};
+    const auto norm = [&](float eps, float gain) {
+      return Backwards([=](const std::vector<float>& x) {
+        std::vector<float> y = NormOf(NormKernel(), x, eps, rms);
+        for (float& v : y) v *= gain;
+        return y;
+      });
+    };
+    EXPECT_EQ(Of(problem, norm(1e-5F, 1)), (Verdicts{kF, kI})) << rms;
+    EXPECT_EQ(Of(problem, norm(1e-3F, 1)), (Verdicts{kF, kF})) << rms;
+    EXPECT_EQ(Of(problem, norm(1e-5F, 1.01F)), (Verdicts{kF, kF})) << rms;
+  }
+}
+
+// Constant rows have no scale that a layer norm could have wrong, and excuse none.
+TEST_F(PaddedRows, ThatAreConstantExcuseNothing) {
+  std::mt19937_64 random(1);
+  for (std::size_t i = 0; i < x_.size(); ++i) {
+    x_[i] = i / kCols % 2 == 0 ? 0.1F : static_cast<float>(testing::Normal(random));
+  }
+  const LayerNormProblem problem{.rows = kRows, .cols = kCols};
+  for (const float eps : {1e-5F, 3e-5F}) {
+    const Verdict said = eps == 1e-5F ? Verdict::kPassed : kF;
+    EXPECT_EQ(Of(problem,
+                 [&](const std::vector<float>& x) { return NormOf(NormKernel(), x, eps, false); }),
+              (Verdicts{said, said}));
+  }
+}
+
+// Exponentials of padding are 1.3 times what is lost of a sum of 1. The usual orders take them
+// first, when the sum is small.
+TEST_F(PaddedRows, OfARightSoftmaxAreDoubtedAndOfAWrongOneFail) {
+  for (std::size_t i = 0; i < x_.size(); ++i) {
+    const std::size_t left = kCols - i % kCols;
+    x_[i] = left == 1 ? 0 : left < 10 ? -5 - std::abs(x_[i]) : std::log(1.3F * 0x1p-24F);
+  }
+  const SoftmaxProblem problem{.rows = kRows, .cols = kCols};
+  const auto softmax = [&](float gain) {
+    return Backwards([=](const std::vector<float>& x) {
+      std::vector<float> y = SoftmaxOf(SoftmaxKernel(), x);
+      for (float& v : y) v *= gain;
+      return y;
+    });
+  };
+  EXPECT_EQ(Of(problem, softmax(1)), (Verdicts{kF, kI}));
+  EXPECT_EQ(Of(problem, softmax(1.05F)), (Verdicts{kF, kF}));
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ TEST_F(PrecisionOf, BetweenDoubtAndFailureIsSuspect) {
 
 // Another order moves what the elements of a row share, and not the elements themselves.
 TEST_F(PrecisionOf, TheOrderOfARowsSumsIsAllowedForWhatTheRowShares) {
-  const PrecisionGate gate = {.fails = 2, .doubtful = 1, .row_orders = 3};
+  const PrecisionGate gate = {.fails = 2, .doubtful = 1, .row_orders = {.offset = 2, .gain = 3}};
   model_.rows = true;
   model_.largest_rest = 1.5;
   sums_.rows = sums_.rest_count = 4096;
@@ -219,9 +219,10 @@ TEST_F(PrecisionOf, TheOrderOfARowsSumsIsAllowedForWhatTheRowShares) {
   };
   EXPECT_EQ(said(1.9, 1.9, 1.4), Verdict::kPassed);
   EXPECT_EQ(said(2.1, 0, 0), Verdict::kInconclusive);
-  EXPECT_EQ(said(11.9, 11.9, 0), Verdict::kInconclusive);
+  EXPECT_EQ(said(0, 2.1, 0), Verdict::kInconclusive);
+  EXPECT_EQ(said(11.9, 7.9, 0), Verdict::kInconclusive);
   EXPECT_EQ(said(12.1, 0, 0), Verdict::kFailed);
-  EXPECT_EQ(said(0, 12.1, 0), Verdict::kFailed);
+  EXPECT_EQ(said(0, 8.1, 0), Verdict::kFailed);
   EXPECT_EQ(said(0, 0, 3.1), Verdict::kFailed);
 }
 
