@@ -61,7 +61,7 @@ HWY_INLINE DeviationVec SumOfHalves(FloatVec v) {
 #endif
 }
 
-// OutputSteps::Variance of the magnitudes of results, and `more`.
+// OutputSteps::Variance of the magnitudes of results, in Variance with `more` added.
 class OutputStepsOfVectors {
  public:
   explicit OutputStepsOfVectors(const OutputSteps& steps, double more = 0) {
@@ -82,7 +82,7 @@ class OutputStepsOfVectors {
     return hn::IfThenElse(hn::Lt(magnitude, smallest_), below_,
                           hn::MulAdd(hn::Mul(power, power), of_power_, more_));
   }
-  // The variance of a result with this magnitude, added to another.
+  // The same without `more`, added to another variance.
   HWY_INLINE DeviationVec AddVariance(DeviationVec magnitude, DeviationVec variance) const {
     const DeviationTag d;
     const hn::ScalableTag<std::uint64_t> du;
