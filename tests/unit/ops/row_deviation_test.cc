@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
@@ -172,77 +174,170 @@ void ExpectFloat(float got, double want, std::size_t i) {
   EXPECT_NEAR(static_cast<double>(got), want, 0x1p-21 * std::abs(want)) << i;
 }
 
-// Rows whose ends and middles are taken in vectors of every kind: some x are -Inf, some r are so
-// small that FP32 does not hold their σ².
+// What is filled for rows of n elements, one behind the other with padding.
+struct Filled {
+  explicit Filled(std::int64_t rows, std::int64_t n, bool directed = true, bool fitted = true)
+      : deviation(static_cast<std::size_t>(rows * n)), direction(deviation.size()) {
+    offset.assign(static_cast<std::size_t>(rows), -1), gain = offset;
+    const RowDeviations first = {deviation.data(), fitted ? offset.data() : nullptr,
+                                 fitted ? gain.data() : nullptr,
+                                 directed ? direction.data() : nullptr};
+    for (std::int64_t row = 0; row < rows; ++row) to.push_back(first.OfRow(row, n));
+  }
+  std::vector<float> deviation, direction, offset, gain;
+  std::vector<RowDeviations> to;
+};
+
+// The same of one row by plain code, and how large an error of D may be.
+struct PlainRow {
+  std::vector<double> deviation, direction, slack;
+  double offset = 0, gain = 0;
+
+  void Expect(const Filled& filled, std::size_t row, bool directed, bool fitted) const {
+    SCOPED_TRACE(row);
+    for (std::size_t i = 0; i < deviation.size(); ++i) {
+      const std::size_t at = row * deviation.size() + i;
+      ExpectFloat(filled.deviation[at], deviation[i], i);
+      if (!directed) continue;
+      const double within = 0x1p-21 * (std::abs(direction[i]) + slack[i]) + 0x1p-149;
+      EXPECT_NEAR(static_cast<double>(filled.direction[at]), direction[i], within) << i;
+    }
+    if (!fitted) return;
+    ExpectFloat(filled.offset[row], offset, deviation.size());
+    ExpectFloat(filled.gain[row], gain, deviation.size());
+  }
+};
+
+PlainRow PlainSoftmax(const SoftmaxDeviation& model, const std::vector<double>& x,
+                      const std::vector<double>& r) {
+  PlainRow plain;
+  SoftmaxRowSums sums;
+  const double max = *std::max_element(x.begin(), x.end());
+  const double largest = *std::max_element(r.begin(), r.end());
+  std::vector<float> addends;
+  double lost = 0, weights = 0, mean = 0, spread = 0;
+  std::vector<double> weight;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double sigma = sums.Add(model, r[i], x[i], max);
+    plain.deviation.push_back(sigma);
+    weight.push_back(sigma > 0 ? r[i] * r[i] / (sigma * sigma) : 0);
+    weights += weight[i];
+    if (weight[i] > 0) mean += weight[i] * x[i];
+    lost += LostAddend(r[i], kU);
+    addends.push_back(static_cast<float>(r[i] * (1 / largest)));
+  }
+  mean /= weights;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (weight[i] > 0) spread += weight[i] * (x[i] - mean) * (x[i] - mean);
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool has = spread >= 0.25 * weights && std::isfinite(x[i]);
+    plain.direction.push_back(has ? r[i] * (x[i] - mean) : 0);
+    plain.slack.push_back(has ? 8 * r[i] : 0);
+  }
+  plain.gain = sums.Gain(model, max, lost, SeenOf(addends));
+  return plain;
+}
+
+PlainRow PlainNorm(const LayerNormDeviation& model, const std::vector<double>& x,
+                   const std::vector<double>& weight, const std::vector<double>& bias) {
+  PlainRow plain;
+  const LayerNormMoments row = MomentsOfPlain(model, x);
+  RowFit fit, of_y;
+  std::vector<double> y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double sigma = AddLayerNormElement(model, row, x[i], weight[i], bias[i], fit);
+    plain.deviation.push_back(sigma);
+    y.push_back((x[i] - row.mean) * row.rstd);
+    if (sigma > 0 && weight[i] != 0) of_y.Add(y[i], std::pow(sigma / weight[i], 2));
+  }
+  const double factor = std::sqrt(model.GainVariance(row) + model.Repeats() * of_y.GainVariance());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double along = weight[i] * (y[i] - of_y.reference / of_y.weights) * factor;
+    const bool has = std::isfinite(along);
+    plain.direction.push_back(has ? along : 0);
+    plain.slack.push_back(has ? 4 * std::abs(weight[i]) * factor : 0);
+  }
+  plain.offset = model.Offset(row, fit);
+  plain.gain = model.Gain(row, fit);
+  return plain;
+}
+
+// Rows whose ends and middles are taken in vectors of every kind, several at a time: some x are
+// -Inf, some r are so small that FP32 does not hold their σ², and the second row has no direction.
 TEST(RowDeviation, SoftmaxesArePlainOnEveryInstructionSet) {
-  for (const std::size_t n : {9, 16, 45, 300}) {
-    const SoftmaxDeviation model = {static_cast<double>(n),    kU, 0, 1e9, 0x1p-125,
-                                    OutputStepsOf(DType::kF32)};
-    std::vector<double> x(n), r(n);
-    double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      x[i] = i % 29 == 20 ? -HUGE_VAL : static_cast<double>(i % 7) - (i % 31 == 30 ? 80 : 0);
-      sum += r[i] = std::exp(x[i] - 6);
-    }
-    for (double& v : r) v /= sum;
-    SoftmaxRowSums sums;
-    std::vector<double> want(n);
-    std::vector<float> addends(n);
-    double lost = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      want[i] = sums.Add(model, r[i], x[i], 6);
-      lost += LostAddend(r[i], kU);
-      addends[i] = static_cast<float>(r[i] * (1 / r[6]));
-    }
-    const double common = sums.Gain(model, 6, lost, SeenOf(addends));
-    EachTarget([&] {
-      std::vector<float> deviation(n), direction(n);
-      float offset = 1, gain = 0;
-      const RowDeviations to = {deviation.data(), &offset, &gain, direction.data()};
-      const auto length = static_cast<std::int64_t>(n);
-      SoftmaxDeviationsOfRows(model, length, 1, Padded(x).data(), Padded(r).data(), length + kPad,
-                              &to);
-      for (std::size_t i = 0; i < n; ++i) {
-        ExpectFloat(deviation[i], want[i], i);
-        EXPECT_TRUE(std::isfinite(direction[i])) << i;
+  for (const std::int64_t count : {1, 3, 5, 8}) {
+    for (const std::int64_t n : {9, 16, 45, 300}) {
+      SCOPED_TRACE(std::to_string(count) + "x" + std::to_string(n));
+      const SoftmaxDeviation model = {static_cast<double>(n),    kU, 0, 1e9, 0x1p-125,
+                                      OutputStepsOf(DType::kF32)};
+      std::vector<double> all_x, all_r;
+      std::vector<PlainRow> plain;
+      for (std::int64_t row = 0; row < count; ++row) {
+        std::vector<double> x, r;
+        double sum = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double v = static_cast<double>((i + row) % 7) * (row == 1 ? 0x1p-4 : 1);
+          x.push_back(i % 29 == 20 ? -HUGE_VAL : v - (i % 31 == 30 ? 80 : 0));
+          sum += r.emplace_back(std::exp(x.back() - 6));
+        }
+        for (double& v : r) v /= sum;
+        plain.push_back(PlainSoftmax(model, x, r));
+        EXPECT_EQ(plain.back().direction[0] != 0, row != 1);
+        for (const double v : Padded(x)) all_x.push_back(v);
+        for (const double v : Padded(r)) all_r.push_back(v);
       }
-      ExpectFloat(gain, common, n);
-    });
+      EachTarget([&] {
+        const Filled filled(count, n);
+        SoftmaxDeviationsOfRows(model, n, count, all_x.data(), all_r.data(), n + kPad,
+                                filled.to.data());
+        for (std::size_t row = 0; row < plain.size(); ++row) {
+          plain[row].Expect(filled, row, true, true);
+        }
+      });
+    }
   }
 }
 
+// Errors of RMS norms are fitted with weights, too; a layer norm with weights has D.
 TEST(RowDeviation, NormsArePlainOnEveryInstructionSet) {
-  for (const std::size_t n : {9, 16, 45, 300}) {
-    LayerNormDeviation model;
-    model.n = static_cast<double>(n);
-    model.eps = kEps;
-    model.u = kU;
-    model.steps = OutputStepsOf(DType::kF32);
-    std::vector<double> x(n), weight(n), bias(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      x[i] = static_cast<double>(i * i % 23) + 3;
-      weight[i] = i % 29 == 20 ? HUGE_VAL : static_cast<double>(i % 5) / 4 - 0.5;
-      bias[i] = i % 31 == 30 ? 1e30 : static_cast<double>(i % 7) - 3;
-    }
-    const auto length = static_cast<std::int64_t>(n);
-    for (const bool rms : {true, false}) {
-      model.rms = model.affine = rms;  // whose errors are fitted with weights, too
-      if (!rms) weight.assign(n, 1), bias.assign(n, 0);
-      const LayerNormMoments row = MomentsOfPlain(model, x);
-      RowFit fit;
-      std::vector<double> want(n);
-      for (std::size_t i = 0; i < n; ++i) {
-        want[i] = AddLayerNormElement(model, row, x[i], weight[i], bias[i], fit);
+  for (const std::int64_t count : {1, 3, static_cast<int>(kNormRows)}) {
+    for (const std::int64_t n : {9, 16, 45, 300}) {
+      SCOPED_TRACE(std::to_string(count) + "x" + std::to_string(n));
+      for (const auto& [rms, affine] :
+           {std::pair(true, true), std::pair(false, false), std::pair(false, true)}) {
+        LayerNormDeviation model;
+        model.n = static_cast<double>(n);
+        model.eps = kEps;
+        model.u = kU;
+        model.rms = rms, model.affine = affine;
+        model.steps = OutputStepsOf(DType::kF32);
+        std::vector<double> weight, bias, all;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double w = i % 29 == 20 ? HUGE_VAL : static_cast<double>(i % 5) / 4 - 0.5;
+          weight.push_back(affine ? w : 1);
+          const double b = i % 31 == 30 ? 1e30 : static_cast<double>(i % 7) - 3;
+          bias.push_back(affine ? b : 0);
+        }
+        std::vector<PlainRow> plain;
+        for (std::int64_t row = 0; row < count; ++row) {
+          std::vector<double> x;
+          for (std::int64_t i = row; i < n + row; ++i) {
+            x.push_back(static_cast<double>(i * i % 23) + 3);
+          }
+          plain.push_back(PlainNorm(model, x, weight, bias));
+          for (const double v : Padded(x)) all.push_back(v);
+        }
+        const bool directed = affine && !rms;
+        EachTarget([&] {
+          const Filled filled(count, n, directed, !directed);
+          LayerNormDeviationsOfRows(model, n, count, all.data(), n + kPad, Padded(weight).data(),
+                                    Padded(bias).data(), filled.to.data());
+          for (std::size_t row = 0; row < plain.size(); ++row) {
+            plain[row].Expect(filled, row, directed, !directed);
+          }
+        });
       }
-      EachTarget([&] {
-        std::vector<float> deviation(n);
-        float offset = -1, gain = -1;
-        const RowDeviations to = {deviation.data(), &offset, &gain};
-        LayerNormDeviationsOfRows(model, length, 1, Padded(x).data(), length + kPad,
-                                  Padded(weight).data(), Padded(bias).data(), &to);
-        for (std::size_t i = 0; i < n; ++i) ExpectFloat(deviation[i], want[i], i);
-        ExpectFloat(gain, model.Gain(row, fit), n);
-      });
     }
   }
 }
