@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/numerics/generate.h"
 #include "tests/unit/ops/row_kernels.h"
 #include "tests/unit/ops/tensors.h"
@@ -46,6 +50,56 @@ TEST(RowDepth, CountsTheValuesOfPatternsAndFormats) {
   EXPECT_EQ(Distinct("near-constant:5616:0.01", DType::kF32, Addends::kElements), 1);
   EXPECT_GT(Distinct("near-constant:5616:0.01", DType::kF32, Addends::kSquares), 10);
   EXPECT_GT(Distinct("near-constant:5616:1", DType::kF32, Addends::kExponentials), 1e3);
+}
+
+// The common relative error of products of drawn operands, summed up in FP32 in order.
+double GainOfSequentialSums(DType dtype, double low, double high, int k) {
+  constexpr int kElements = 48;
+  std::mt19937_64 engine(static_cast<std::uint64_t>(k));
+  std::uniform_real_distribution<double> uniform(low, high);
+  double error_reference = 0, reference_squared = 0;
+  for (int element = 0; element < kElements; ++element) {
+    double r = 0;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) {
+      const double p = Quantise(uniform(engine), dtype) * Quantise(uniform(engine), dtype);
+      r += p;
+      sum += static_cast<float>(p);
+    }
+    error_reference += (sum - r) * r;
+    reference_squared += r * r;
+  }
+  return error_reference / reference_squared;
+}
+
+TEST(ProductResiduals, AllowTheGainOfFewDistinctProducts) {
+  for (const auto& [pattern, low] : {std::pair{"uniform:0.75:1", 0.75}, {"uniform:0:1", 0.0}}) {
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      for (const int k : {20000, 60304}) {
+        Case c = MakeCase(GemmProblem{.m = 8, .n = 6, .k = k}, dtype);
+        c.out_dtype = DType::kF32;
+        c.pattern = pattern;
+        const ResidualModel model = GemmOp().Residuals(c, PlanOf(c));
+        EXPECT_TRUE(model.gates);
+        const double gain = GainOfSequentialSums(dtype, low, 1, k);
+        EXPECT_LE(std::abs(gain), model.gain_floor) << pattern << ' ' << k;
+        EXPECT_LT(model.gain_floor, 1.5e-4) << pattern << ' ' << k;
+      }
+    }
+  }
+  // Most of it is what the products share.
+  EXPECT_LT(GainOfSequentialSums(DType::kBF16, 0.75, 1, 60304), -2e-5);
+}
+
+TEST(ProductResiduals, ExpectNoSuchGainOfManyDistinctProducts) {
+  const auto floor = [](DType dtype, const char* pattern) {
+    Case c = MakeCase(GemmProblem{.m = 8, .n = 6, .k = 60304}, dtype);
+    c.pattern = pattern;
+    return GemmOp().Residuals(c, PlanOf(c)).gain_floor;
+  };
+  EXPECT_LT(floor(DType::kBF16, "normal"), 1e-6) << "both signs";
+  EXPECT_LT(floor(DType::kF32, "uniform:0.75:1"), 1.4e-5) << "many values";
+  EXPECT_GT(floor(DType::kBF16, "uniform:0.75:1"), 5e-5);
 }
 
 // One operand's elements.
