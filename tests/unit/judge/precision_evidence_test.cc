@@ -518,6 +518,7 @@ class PaddedRows : public ::testing::Test, private HostInputs {
     }
   }
   std::vector<float> x_;
+  bool received_ = true;
 
   // What a kernel gives that takes each row from its end.
   static Kernel Backwards(const Kernel& kernel) {
@@ -563,7 +564,7 @@ class PaddedRows : public ::testing::Test, private HostInputs {
                        .output = TensorView{y.data(), DType::kF32, plan.output.extents},
                        .reference = reference,
                        .inputs = *this,
-                       .received = true});
+                       .received = received_});
     const PrecisionReading strict =
         ReadPrecision(op.Residuals(c, plan), plan, *device.measured, GateOfReceived(c, 1));
     return {VerdictOf(strict), told.ok() ? VerdictOf(*told) : Verdict::kError};
@@ -594,6 +595,14 @@ TEST_F(PaddedRows, OfARightNormAreDoubtedAndOfAWrongOneFail) {
     EXPECT_EQ(Of(problem, norm(1e-3F, 1)), (Verdicts{kF, kF})) << rms;
     EXPECT_EQ(Of(problem, norm(1e-5F, 1.01F)), (Verdicts{kF, kF})) << rms;
   }
+}
+
+// Rows that the daemon drew have no order that could explain anything.
+TEST_F(PaddedRows, ExcuseNothingThatWasDrawn) {
+  received_ = false;
+  const Kernel right =
+      Backwards([](const std::vector<float>& x) { return NormOf(NormKernel(), x, 1e-5F, false); });
+  EXPECT_EQ(Of(LayerNormProblem{.rows = kRows, .cols = kCols}, right), (Verdicts{kF, kF}));
 }
 
 // Constant rows have no scale that a layer norm could have wrong, and excuse none.
