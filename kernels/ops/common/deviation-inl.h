@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "kernels/numerics/deviation.h"
@@ -203,6 +204,12 @@ HWY_INLINE void EachPair(std::int64_t n, const Pairs& pairs, const Body& body) {
     i = end;
   }
   EachVector(i, n, body);
+}
+
+// v, and 0 where FP32 does not hold it. Some instruction sets make the largest float of infinity.
+HWY_INLINE DeviationVec ZeroBeyondFloats(DeviationVec v) {
+  const DeviationTag d;
+  return hn::IfThenElseZero(hn::Le(hn::Abs(v), hn::Set(d, std::numeric_limits<float>::max())), v);
 }
 
 // Stores the lanes of a row of n elements as floats.

@@ -108,24 +108,19 @@ void LargestOf(std::int64_t n, const double* HWY_RESTRICT x, const double* HWY_R
 void Direction(std::int64_t n, const double* HWY_RESTRICT x, const double* HWY_RESTRICT r,
                double center, float* HWY_RESTRICT direction) {
   const DeviationTag d;
-  const FloatTag df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const V from = hn::Set(d, center), most = hn::Set(d, std::numeric_limits<double>::max());
+  const V from = hn::Set(d, center);
   const auto at = [&](std::int64_t i) HWY_ATTR {
-    return hn::Mul(hn::LoadU(d, r + i), hn::Sub(hn::LoadU(d, x + i), from));
+    return ZeroBeyondFloats(hn::Mul(hn::LoadU(d, r + i), hn::Sub(hn::LoadU(d, x + i), from)));
   };
   const auto pairs = [&](std::int64_t i) HWY_ATTR {
     for (; i + 2 * lanes <= n; i += 2 * lanes) {
-      const FloatVec both = ToFloats(at(i), at(i + lanes));
-      const auto finite = hn::Le(hn::Abs(both), hn::Set(df, std::numeric_limits<float>::max()));
-      hn::StoreU(hn::IfThenElseZero(finite, both), df, direction + i);
+      hn::StoreU(ToFloats(at(i), at(i + lanes)), FloatTag(), direction + i);
     }
     return i;
   };
-  EachPair(n, pairs, [&](std::int64_t i, const auto&) HWY_ATTR {
-    const V v = at(i);
-    StoreFloats(hn::IfThenElseZero(hn::Le(hn::Abs(v), most), v), n, direction, i);
-  });
+  EachPair(n, pairs,
+           [&](std::int64_t i, const auto&) HWY_ATTR { StoreFloats(at(i), n, direction, i); });
 }
 
 // What a row is made of, and what is filled: σ, and its exponentials as addends of l, of which the

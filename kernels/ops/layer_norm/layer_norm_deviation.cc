@@ -198,27 +198,21 @@ void Direction(const LayerNormMoments& row, std::int64_t n, double c, double dev
                const double* HWY_RESTRICT x, const double* HWY_RESTRICT weight,
                float* HWY_RESTRICT direction) {
   const DeviationTag d;
-  const FloatTag df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V mean = hn::Set(d, row.mean), scale = hn::Set(d, row.rstd * deviation);
   const V center = hn::Set(d, c * deviation);
-  const V most = hn::Set(d, std::numeric_limits<double>::max());
   const auto at = [&](std::int64_t i) HWY_ATTR {
     const V from = hn::MulSub(hn::Sub(hn::LoadU(d, x + i), mean), scale, center);
-    return hn::Mul(hn::LoadU(d, weight + i), from);
+    return ZeroBeyondFloats(hn::Mul(hn::LoadU(d, weight + i), from));
   };
   const auto pairs = [&](std::int64_t i) HWY_ATTR {
     for (; i + 2 * lanes <= n; i += 2 * lanes) {
-      const FloatVec both = ToFloats(at(i), at(i + lanes));
-      const auto finite = hn::Le(hn::Abs(both), hn::Set(df, std::numeric_limits<float>::max()));
-      hn::StoreU(hn::IfThenElseZero(finite, both), df, direction + i);
+      hn::StoreU(ToFloats(at(i), at(i + lanes)), FloatTag(), direction + i);
     }
     return i;
   };
-  EachPair(n, pairs, [&](std::int64_t i, const auto&) HWY_ATTR {
-    const V along = at(i);
-    StoreFloats(hn::IfThenElseZero(hn::Le(hn::Abs(along), most), along), n, direction, i);
-  });
+  EachPair(n, pairs,
+           [&](std::int64_t i, const auto&) HWY_ATTR { StoreFloats(at(i), n, direction, i); });
 }
 
 }  // namespace
