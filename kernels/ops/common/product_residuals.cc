@@ -38,19 +38,19 @@ bool IsDrawnInFullPrecision(const Pattern& p, DType dtype) {
 // model does not hold if the products of an element have fewer bits of one operand in all.
 constexpr std::int64_t kLeastBits = 32;
 
-// What sums in order lose in common, because few distinct products repeat their roundings
-// (row_depth.h): three deviations of it. Addends of both signs lose as much up as down, and sums of
-// 8-bit products are nearly exact.
-double RepeatedGain(const Plan& plan, double u) {
-  constexpr double kDeviations = 3, kOfDistinct = 0.39;
-  if (plan.zero_mean_random || Info(plan.inputs[0].dtype).storage_bits < 16) return 0;
-  double distinct = 0.5;  // a·b is b·a
+// Whether sums have so many more products than there are distinct ones that roundings repeat
+// (row_depth.h): an FP32 sum in order of bf16 products then has a common error of up to six times
+// the model's. Errors of both signs cancel one another, and sums of 8-bit products are nearly
+// exact.
+bool RoundingsRepeat(const Plan& plan, double u) {
+  constexpr double kProductsEach = 4;
+  if (plan.zero_mean_random || Info(plan.inputs[0].dtype).storage_bits < 16) return false;
+  double distinct = 1;
   for (std::size_t i = 0; i < 2; ++i) {
     const Operand& o = plan.inputs[i];
     distinct *= DistinctAddends(o.pattern, o.dtype, Addends::kElements, 1, u);
   }
-  return kDeviations * kOfDistinct * u * static_cast<double>(plan.accumulations) /
-         std::sqrt(std::max(1.0, distinct));
+  return static_cast<double>(plan.accumulations) > kProductsEach * distinct;
 }
 
 constexpr std::int64_t kWidth = 8, kDepth = 256;  // of a packed panel
@@ -100,12 +100,11 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
   model.known = true;
   const TruncatingUnit& cut = plan.accumulator.truncation;
   model.roundoff = std::max({u, plan.accumulator.roundoff, cut.roundoff});
-  model.gates = DrawnInFullPrecision(plan, 2);
+  model.gates = DrawnInFullPrecision(plan, 2) && !RoundingsRepeat(plan, u);
   // t² of a right kernel: partial sums share a relative error of about t = u·|r|·√(K/Q). For data
   // of mean zero r² is near Q; otherwise it is K·Q at most.
   const double growth = plan.zero_mean_random ? 4 * std::sqrt(k) : k;
   model.gain_floor = 4 * u + u * u * growth * growth;
-  model.gain_floor += RepeatedGain(plan, u);
   model.gain_floor += AccumulatedGain(plan.accumulations, plan.accumulator, u);
   return model;
 }

@@ -72,34 +72,29 @@ double GainOfSequentialSums(DType dtype, double low, double high, int k) {
   return error_reference / reference_squared;
 }
 
-TEST(ProductResiduals, AllowTheGainOfFewDistinctProducts) {
-  for (const auto& [pattern, low] : {std::pair{"uniform:0.75:1", 0.75}, {"uniform:0:1", 0.0}}) {
-    for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      for (const int k : {20000, 60304}) {
-        Case c = MakeCase(GemmProblem{.m = 8, .n = 6, .k = k}, dtype);
-        c.out_dtype = DType::kF32;
-        c.pattern = pattern;
-        const ResidualModel model = GemmOp().Residuals(c, PlanOf(c));
-        EXPECT_TRUE(model.gates);
-        const double gain = GainOfSequentialSums(dtype, low, 1, k);
-        EXPECT_LE(std::abs(gain), model.gain_floor) << pattern << ' ' << k;
-        EXPECT_LT(model.gain_floor, 1.5e-4) << pattern << ' ' << k;
-      }
-    }
-  }
-  // Most of it is what the products share.
-  EXPECT_LT(GainOfSequentialSums(DType::kBF16, 0.75, 1, 60304), -2e-5);
-}
-
-TEST(ProductResiduals, ExpectNoSuchGainOfManyDistinctProducts) {
-  const auto floor = [](DType dtype, const char* pattern) {
-    Case c = MakeCase(GemmProblem{.m = 8, .n = 6, .k = 60304}, dtype);
+// Where sums in order share more than a right kernel may, the statistics say nothing. Six times the
+// deviation that roundings have is what bf16 numbers from 3/4 to 1 reach.
+TEST(ProductResiduals, SayNothingOfSumsWhoseRoundingsRepeat) {
+  const auto gates = [](DType dtype, const char* pattern, int k) {
+    Case c = MakeCase(GemmProblem{.m = 8, .n = 6, .k = k}, dtype);
+    c.out_dtype = DType::kF32;
     c.pattern = pattern;
-    return GemmOp().Residuals(c, PlanOf(c)).gain_floor;
+    return GemmOp().Residuals(c, PlanOf(c)).gates;
   };
-  EXPECT_LT(floor(DType::kBF16, "normal"), 1e-6) << "both signs";
-  EXPECT_LT(floor(DType::kF32, "uniform:0.75:1"), 1.4e-5) << "many values";
-  EXPECT_GT(floor(DType::kBF16, "uniform:0.75:1"), 5e-5);
+  for (const int k : {20000, 60304}) {
+    const double limit = 0.3 * kU * std::sqrt(k);
+    EXPECT_LT(std::abs(GainOfSequentialSums(DType::kBF16, 0, 1, k)), limit) << k;
+    EXPECT_LT(std::abs(GainOfSequentialSums(DType::kBF16, 0.5, 1, k)), limit) << k;
+    EXPECT_LT(std::abs(GainOfSequentialSums(DType::kF16, 0.75, 1, k)), limit) << k;
+    EXPECT_TRUE(gates(DType::kBF16, "uniform:0:1", k)) << k;
+    EXPECT_TRUE(gates(DType::kBF16, "uniform:0.5:1", k)) << k;
+    EXPECT_TRUE(gates(DType::kF16, "uniform:0.75:1", k)) << k;
+    EXPECT_TRUE(gates(DType::kBF16, "normal", k)) << k;
+    EXPECT_TRUE(gates(DType::kE4M3FN, "uniform:0:1", k)) << k;
+    EXPECT_FALSE(gates(DType::kBF16, "uniform:0.75:1", k)) << k;
+  }
+  EXPECT_LT(GainOfSequentialSums(DType::kBF16, 0.75, 1, 60304), -2e-5);
+  EXPECT_TRUE(gates(DType::kBF16, "uniform:0.75:1", 16384));
 }
 
 // One operand's elements.
