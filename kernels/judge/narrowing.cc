@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -274,6 +275,8 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
   // The fewest bits first, and then the smallest range. Integers have no mantissa bits,
   // so that nothing is narrower.
   constexpr DType kNarrow[] = {DType::kBF16, DType::kF16, DType::kTF32, DType::kF32};
+  // One result of 8,192 has the bits of TF32 by chance. Constant operands make it that of all.
+  constexpr std::size_t kLeastDifferent = 8;
   Narrowing result;
   const FormatInfo& own = Info(format);
   DType named = DType::kUnspecified;
@@ -283,6 +286,7 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
     const bool another = named != DType::kUnspecified;
     std::int64_t used = 0, needs_more = 0, near = 0, tells = 0;
     bool all = true;
+    std::unordered_set<double> different;  // r that need more
     for (std::size_t i = 0; all && i < output.size(); ++i) {
       const double o = output[i], r = reference[i];
       if (!std::isfinite(o) || !std::isfinite(r) || (o == 0.0 && r == 0.0)) continue;
@@ -290,11 +294,13 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
       all = IsOf(o, narrow);
       if (IsOf(Quantise(r, format), narrow)) continue;
       ++needs_more;
+      if (different.size() < kLeastDifferent) different.insert(r);
       near += std::abs(o - r) <= f.machine_epsilon * std::abs(r) + f.min_subnormal ? 1 : 0;
       tells += another && !IsOf(Quantise(r, narrow), named) ? 1 : 0;
     }
     result.elements = std::max(result.elements, used);
     if (!all || needs_more < kLeastNarrowingElements) continue;
+    if (different.size() < kLeastDifferent) continue;
     if (needs_more < used - used / 4 || near < needs_more / 2) continue;
     // This format would have kept bits that no o has.
     if (tells >= kLeastNarrowingElements / 4) continue;

@@ -531,6 +531,21 @@ TEST(Narrowing, ZerosOfARectifierDoNotHideANarrowOutput) {
   EXPECT_NEAR(static_cast<double>(n.elements), kOutputs / 2.0, kOutputs / 8.0);
 }
 
+// A sum of constants may be a short number by chance, and all elements are that one then.
+TEST(Narrowing, OneNumberAloneNamesNoOutput) {
+  std::vector<double> exact(1024, 1000.0004), output(1024, 1000.0);
+  EXPECT_EQ(FindNarrowedOutput(DType::kF32, output, exact).name, "");
+  for (std::size_t i = 0; i < 7; ++i) {
+    exact[i] += 8 * static_cast<double>(i);
+    output[i] += 8 * static_cast<double>(i);
+  }
+  EXPECT_EQ(FindNarrowedOutput(DType::kF32, output, exact).name, "") << "seven numbers";
+  exact[8] += 80;
+  output[8] += 80;
+  EXPECT_EQ(FindNarrowedOutput(DType::kF32, output, exact).name,
+            "output through bf16 or fp16 or TF32");
+}
+
 TEST(Narrowing, OutputsThatNeedNoMoreBitsAreNotNamed) {
   const std::vector<double> zeros(1024, 0.0);
   const Matrices m(NormalData(), NormalData(), 256, 47);
