@@ -15,6 +15,7 @@
 #include "kernels/ops/common/softmax_deviation.h"
 #include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/layer_norm/layer_norm_deviation.h"
+#include "tests/unit/ops/every_target.h"
 #include "tests/unit/ops/row_fits.h"
 #include "tests/unit/ops/row_kernels.h"
 
@@ -127,21 +128,6 @@ Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float e
     fits.Add(r, Rounded(NormOf(kernel, x, eps, rms), d.output), deviation, offset, gain);
   });
   return fits.Result();
-}
-
-// Visits each instruction set of this processor that the kernels are built for.
-template <class Visit>
-void EachTarget(const Visit& visit) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_SSE4, HWY_AVX2, HWY_AVX3}) {
-    if ((supported & target) == 0) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    visit();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
 }
 
 // What usual orders lose of a sum.
@@ -287,7 +273,7 @@ TEST(RowDeviation, SoftmaxesArePlainOnEveryInstructionSet) {
         for (const double v : Padded(x)) all_x.push_back(v);
         for (const double v : Padded(r)) all_r.push_back(v);
       }
-      EachTarget([&] {
+      testing::OnEveryTarget([&] {
         const Filled filled(count, n);
         SoftmaxDeviationsOfRows(model, n, count, all_x.data(), all_r.data(), n + kPad,
                                 filled.to.data());
@@ -329,7 +315,7 @@ TEST(RowDeviation, NormsArePlainOnEveryInstructionSet) {
           for (const double v : Padded(x)) all.push_back(v);
         }
         const bool directed = affine && !rms;
-        EachTarget([&] {
+        testing::OnEveryTarget([&] {
           const Filled filled(count, n, directed, !directed);
           LayerNormDeviationsOfRows(model, n, count, all.data(), n + kPad, Padded(weight).data(),
                                     Padded(bias).data(), filled.to.data());

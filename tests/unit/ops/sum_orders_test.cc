@@ -1,6 +1,7 @@
 // Sums in usual orders are those of plain loops, bit by bit, for rows of any length and on every
 // instruction set; only the FP64 sum may differ in its last bits.
 #include "kernels/ops/common/sum_orders.h"
+#include "tests/unit/ops/every_target.h"
 
 #include <cmath>
 #include <limits>
@@ -53,16 +54,7 @@ void ExpectPlain() {
 }
 
 TEST(SumOrders, ArePlainOnEveryInstructionSetOfThisProcessor) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_SSE4, HWY_AVX2, HWY_AVX3}) {
-    if ((supported & target) == 0) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    ExpectPlain();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
+  testing::OnEveryTarget(ExpectPlain);
 }
 
 TEST(SumOrders, TheLargestErrorIsThatOfTheWorstOrder) {

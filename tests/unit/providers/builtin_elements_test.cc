@@ -4,6 +4,7 @@
 
 #include <hwy/targets.h>
 
+#include "tests/unit/ops/every_target.h"
 #include "tests/unit/providers/provider_testing.h"
 
 namespace assay::testing {
@@ -26,27 +27,12 @@ void ExpectRight(const Problem& problem, DType in, DType out = DType::kUnspecifi
   EXPECT_TRUE(run.ran().right()) << DefaultName(c) << ": " << run.ran().Describe();
 }
 
-// On each instruction set that this processor has.
-template <class Body>
-void OnEveryTarget(const Body& body) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_SSE4, HWY_AVX2, HWY_AVX3}) {
-    if ((supported & target) == 0) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
-
 ReduceProblem Reduce(std::string kind, IntList shape, std::int64_t axis = -1) {
   return {.extents = std::move(shape), .axis = axis, .kind = std::move(kind)};
 }
 
 TEST(BuiltinReduce, IsRightInEveryFormatAndShape) {
-  OnEveryTarget([] {
+  testing::OnEveryTarget([] {
     std::vector<DType> formats(std::begin(kFormats), std::end(kFormats));
     formats.push_back(DType::kI8);
     for (const DType t : formats) {
@@ -88,7 +74,7 @@ TEST(BuiltinReduce, IsRightOnHardData) {
 }
 
 TEST(BuiltinElementwise, IsRightInEveryFormatAndShape) {
-  OnEveryTarget([] {
+  testing::OnEveryTarget([] {
     for (const DType t : kFormats) {
       for (const char* kind : {"add", "silu_mul", "gelu", "gelu_tanh"}) {
         for (const auto& [rows, cols] : {std::pair{1, 1}, {3, 7}, {5, 64}, {2, 2100}}) {
@@ -106,7 +92,7 @@ TEST(BuiltinElementwise, IsRightInEveryFormatAndShape) {
 }
 
 TEST(BuiltinRope, IsRightInEveryFormatAndShape) {
-  OnEveryTarget([] {
+  testing::OnEveryTarget([] {
     for (const DType t : kFormats) {
       for (const bool interleaved : {false, true}) {
         for (const std::int64_t dim : {2, 6, 64, 130}) {
