@@ -75,13 +75,18 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
             if (value == nullptr) families_.throttle.Remove(l);
             counter(families_.throttle, l, value);
           });
-  ForEach(device, "type", kEccTypes, Bounded(t.ecc_errors(), kEccTypes),
-          [&](const Labels& l, const double* value) { counter(families_.ecc, l, value); });
+  // A counter that the sample lacks stays as it is.
+  const auto counters = [&](Family<Counter>& family, const char* label,
+                            const std::map<std::string, double>& values) {
+    for (const auto& [name, value] : values) {
+      counter(family, {{"device", device}, {label, name}}, &value);
+    }
+  };
+  counters(families_.ecc, "type", Bounded(t.ecc_errors(), kEccTypes));
   auto faults = Bounded(t.faults(), kFaultCodes);
   // If the device reports faults at all, the count of unknown codes begins at 0, too.
   if (!faults.empty()) faults.try_emplace(std::string(kOtherLabel), 0);
-  ForEach(device, "code", kFaultCodes, faults,
-          [&](const Labels& l, const double* value) { counter(families_.faults, l, value); });
+  counters(families_.faults, "code", faults);
 }
 
 }  // namespace assay::server

@@ -83,6 +83,9 @@ void FuzzTelemetry(std::string_view bytes) {
     samples.push_back(*std::move(sample));
   }
   if (samples.empty()) return;
+  if (samples.size() > 2 && !IsOneOf(16, bytes)) {
+    samples.erase(samples.begin() + 1, samples.end() - 1);
+  }
   Show(samples);
   if (IsOneOf(64, bytes)) ShowLabels(samples);
 }
