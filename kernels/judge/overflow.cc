@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <functional>
 #include <numeric>
+#include <variant>
 #include <vector>
 
 #include "kernels/judge/pieces.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/layer_norm/problem.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare_rule.h"
 
@@ -18,14 +21,23 @@ bool MayOverflowInside(const Case& c, const Plan& plan) {
   return plan.largest_intermediate > Info(accumulator).max_finite;
 }
 
+bool MayUnderflowInside(const Case& c) {
+  const auto* norm = std::get_if<LayerNormProblem>(&c.problem);
+  const DType accumulator = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  return norm != nullptr && Quantise(norm->eps, accumulator) < Info(accumulator).min_normal;
+}
+
 bool OverflowMayEndFinite(const Case& c, const Plan& plan) {
   if (!MayOverflowInside(c, plan)) return false;
   return OpOf(c).OverflowMayVanish(c) || !Info(plan.output.dtype).has_inf;
 }
 
 bool ReferencesMayDiffer(const Case& c, const Plan& plan, double reference, double allowance) {
-  if (c.dtype != DType::kF64 || !MayOverflowInside(c, plan)) return false;
+  if (c.dtype != DType::kF64) return false;
+  if (MayUnderflowInside(c) && std::isinf(allowance)) return true;
+  if (!MayOverflowInside(c, plan)) return false;
   if (!std::isfinite(reference)) return true;
+  if (allowance == 0 && OpOf(c).OverflowMayVanish(c)) return true;
   return plan.overflow_allowance > 0 ? allowance >= plan.overflow_allowance
                                      : !std::isfinite(allowance);
 }
@@ -35,10 +47,16 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
                                                             const CompareRequest& request,
                                                             const CompareResult& result) {
   std::optional<Unexplained> faults;
+  const bool overflows = MayOverflowInside(c, plan);
+  const bool tells = overflows ? plan.overflow_allowance > 0 : MayUnderflowInside(c);
   if ((result.class_mismatches == 0 && result.beyond_proven == 0) || request.allowance == nullptr ||
-      !(plan.overflow_allowance > 0) || !MayOverflowInside(c, plan)) {
+      !tells) {
     return faults;
   }
+  const auto explained = [&](double value, double bound) {
+    if (!overflows) return std::isinf(bound);
+    return bound >= plan.overflow_allowance || ReferencesMayDiffer(c, plan, value, bound);
+  };
   const std::int64_t count = request.output.count();
   const internal::CompareRule rule(request);
   const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
@@ -54,7 +72,7 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
     if (!s.ok()) return s;
     for (std::size_t i = 0; i < bits.size(); ++i) {
       if (rule.payload && bits[i] == rule.poison) continue;  // counted apart
-      if (e[i] >= plan.overflow_allowance || ReferencesMayDiffer(c, plan, r[i], e[i])) continue;
+      if (explained(r[i], e[i])) continue;
       const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
       if (!judged.class_ok) {
         ++faults->of_wrong_class;
@@ -69,9 +87,9 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
 absl::StatusOr<std::int64_t> CountUnbounded(const Case& c, Device& device,
                                             const CompareRequest& request) {
   const bool by_bound = request.gate == Gate::kBound || request.gate == Gate::kBoundProbable;
-  if (c.dtype != DType::kF64 || request.exact || request.allowance == nullptr || !by_bound) {
-    return 0;
-  }
+  const bool underflows = MayUnderflowInside(c);
+  const bool counts = underflows || (c.dtype == DType::kF64 && by_bound);
+  if (request.exact || request.allowance == nullptr || !counts) return 0;
   const std::int64_t count = request.output.count();
   const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
   const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
@@ -92,7 +110,9 @@ absl::StatusOr<std::int64_t> CountUnbounded(const Case& c, Device& device,
     if (!s.ok()) return s;
     unbounded += std::inner_product(
         r.begin(), r.end(), e.begin(), std::int64_t{0}, std::plus<>(),
-        [](double value, double bound) { return std::isfinite(value) && !std::isfinite(bound); });
+        [underflows](double value, double bound) {
+          return underflows ? std::isinf(bound) : std::isfinite(value) && !std::isfinite(bound);
+        });
   }
   return unbounded;
 }

@@ -81,18 +81,21 @@ void CountUnproven(const std::vector<double>& value, const std::vector<double>& 
 }
 
 // Whether an overflow of FP64 explains every disagreement: each has an infinity or a NaN on one
-// side, at an element whose magnitudes reach that far. `request` holds all elements, `allowance`
-// the host's E of each. `found` is what the device said of them; it becomes the first one that is
-// not explained.
+// side, or the 0 that an infinity becomes, at an element whose magnitudes reach that far. `request`
+// holds all elements, `allowance` the host's E of each. `found` is what the device said of them; it
+// becomes the first one that is not explained.
 absl::StatusOr<bool> OverflowExplains(const Case& c, const Plan& plan, Device& device,
                                       RecheckRequest request, const std::vector<double>& allowance,
                                       RecheckFindings& found) {
   const std::span<const HostElement> elements = request.elements;
+  const bool vanishes = OpOf(c).OverflowMayVanish(c);
   const auto explained = [&](std::size_t at, const RecheckFindings& f) {
     const double host = elements[at].value;
-    const bool overflowed = f.what == Disagreement::kReference
-                                ? !std::isfinite(f.got) || !std::isfinite(host)
-                                : f.what == Disagreement::kAllowance && std::isinf(f.got);
+    const bool vanished = vanishes && allowance[at] == 0;
+    const bool overflowed =
+        f.what == Disagreement::kReference
+            ? !std::isfinite(f.got) || !std::isfinite(host) || vanished || (vanishes && f.got == 0)
+            : f.what == Disagreement::kAllowance && (std::isinf(f.got) || vanished);
     return overflowed && ReferencesMayDiffer(c, plan, host, allowance[at]);
   };
   auto at = static_cast<std::size_t>(found.first);

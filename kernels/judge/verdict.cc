@@ -31,6 +31,11 @@ constexpr double kMostlyZero = 0.99;
 // Share of the results, by magnitude, that the error bound may say nothing of.
 constexpr double kMostUnproven = 0.5;
 
+// Why a norm with an eps of 0 has no agreed result.
+constexpr std::string_view kUnderflow =
+    "; squares of these inputs may underflow to 0 in the accumulator of a right kernel, and eps "
+    "is 0 there, too: no result is agreed on";
+
 struct Bias {
   double mean = 0;    // [ulp]
   double spread = 0;  // standard deviation of the sample [ulp]
@@ -170,9 +175,14 @@ class Jury {
       return;
     }
     std::string rest;
+    const bool overflows = MayOverflowInside(case_, plan_);
     if (e_.unexplained && e_.unexplained->of_wrong_class > 0) {
-      rest = Cat("; ", Grouped(e_.unexplained->of_wrong_class), " of them where no sum overflows");
-    } else if (MayOverflowInside(case_, plan_)) {
+      rest = Cat("; ", Grouped(e_.unexplained->of_wrong_class), " of them where no ",
+                 overflows ? "sum overflows" : "square underflows");
+    } else if (e_.unexplained && !overflows && MayUnderflowInside(case_)) {
+      AddWorst(Verdict::kInconclusive, Reason::kSuspect, message, kUnderflow);
+      return;
+    } else if (overflows) {
       AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
                "; sums of these inputs may overflow in the accumulator of a right kernel");
       return;
@@ -432,8 +442,10 @@ class Jury {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat("at ", Grouped(sampled ? e_.unbounded : e_.all_unbounded), " of ",
               Grouped(sampled ? e_.rechecked : r_.count), sampled ? " sampled" : "",
-              " elements the terms overflow FP64, and the error bound with them: any number is "
-              "within it"));
+              MayUnderflowInside(case_)
+                  ? Cat(" elements any number is within the error bound", kUnderflow)
+                  : " elements the terms overflow FP64, and the error bound with them: any number "
+                    "is within it"));
       return;
     }
     // Beside data that are drawn here run further cases, of other data.
@@ -478,6 +490,12 @@ class Jury {
               "the error bound is so wide that holding it proves little"));
     }
     if (BoundGates() && !plan_.vacuous) BoundSaysLittle();
+    // Another criterion holds numbers to a tolerance, but an infinity only to the bound.
+    if (!BoundGates() && MayUnderflowInside(case_) && e_.all_unbounded > 0 &&
+        r_.unexpected_inf > 0) {
+      Add(Verdict::kInconclusive, Reason::kSuspect,
+          Cat(Grouped(r_.unexpected_inf), " elements are infinite and should not be", kUnderflow));
+    }
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
     // The probes have other indices: see ProbesShow.
     if (plan_.indices && case_.probes && !e_.received) return;

@@ -167,12 +167,13 @@ ASSAY_HOST_DEVICE inline double ProvenOverProbable(std::int64_t k, const Accumul
 // The terms of T that come from rounding the output. They depend on the format alone.
 struct OutputRounding {
   double u = 0.0;             // unit roundoff
-  double half_quantum = 0.0;  // η/2; the smallest normal if the device flushes
+  double half_quantum = 0.0;  // η/2; of fp64 η, whose half is 0; or what a flush loses
 };
 
 constexpr OutputRounding OutputRoundingOf(DType output, bool flushes_subnormals = false) {
   const FormatInfo& f = Info(output);
-  return {f.unit_roundoff, flushes_subnormals ? f.min_normal : 0.5 * f.min_subnormal};
+  return {f.unit_roundoff,
+          flushes_subnormals ? f.min_normal : f.min_subnormal - 0.5 * f.min_subnormal};
 }
 
 // T of an element with reference r and allowance E. It is NaN if r or E is NaN.

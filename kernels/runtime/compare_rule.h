@@ -39,7 +39,7 @@ struct CompareRule {
   double max_ulp_size;   // ulp of max_finite
   double min_subnormal;  // η
   double u;              // u_o
-  double eta_half;       // η_o/2; the smallest normal if the device flushes
+  double eta_half;       // OutputRounding::half_quantum (bound.h)
   double e_factor;       // 1 + u_o
   double proven_factor;  // (1 + u_o)·κ
   double atol;
@@ -298,7 +298,8 @@ inline CompareRule::CompareRule(const CompareRequest& request)
       f.is_integer || !(f.has_inf || f.has_nan) ? kInfiniteRatio : f.max_finite + max_ulp_size / 2;
   min_subnormal = f.min_subnormal;
   u = exact ? 0.0 : f.unit_roundoff;
-  eta_half = exact ? 0.0 : (request.flushes_subnormals ? f.min_normal : f.min_subnormal / 2);
+  eta_half =
+      exact ? 0.0 : (request.flushes_subnormals ? f.min_normal : min_subnormal - min_subnormal / 2);
   e_factor = exact ? 0.0 : 1.0 + f.unit_roundoff;
   proven_factor = exact ? 0.0 : (1.0 + f.unit_roundoff) * request.proven_factor;
   atol = request.atol;

@@ -18,7 +18,7 @@ struct AttentionBound {
   double dim_factor = 0;   // c_d
   double p_roundoff = 0;   // u_P
   double p_flush = 0;      // w
-  double flush = 0;        // what sums of P·V lose where the kernel flushes subnormals
+  double flush = 0;        // what sums of P·V lose to underflow
   double scale = 0;        // with scale_q and scale_k
   double value_scale = 1;  // scale_v
   double value_error = 0;  // of scale_v

@@ -99,9 +99,9 @@ AttentionBound MakeAttentionBound(const Case& c, const Plan& plan) {
     bound.p_flush = std::max(bound.p_flush, 0.5 * Info(held).min_subnormal);
   }
   // Scores lose as little, which is nothing beside their exponential's own roundoff.
-  if (plan.flushes_subnormals) {
-    bound.flush = static_cast<double>(problem.KvSeq()) * arithmetic.min_normal;
-  }
+  bound.flush = plan.flushes_subnormals
+                    ? static_cast<double>(problem.KvSeq()) * arithmetic.min_normal
+                    : UnderflowAllowance(problem.KvSeq(), arithmetic.quantum);
   bound.scale = problem.Scale(input) * KernelScalar(input, problem.scale_q) *
                 KernelScalar(input, problem.scale_k);
   bound.value_scale = KernelScalar(input, problem.scale_v);

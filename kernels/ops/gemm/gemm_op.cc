@@ -223,10 +223,8 @@ class Gemm final : public Op {
         static_cast<double>(p.k) * LargestInput(plan, 0, 1) * LargestInput(plan, 1, 1) *
             std::max(1.0, std::abs(p.alpha * p.scale_a * p.scale_b)) * channel +
         addends;
-    // Columns of a channel_scale have allowances of other scales. An fp64 reference that overflows
-    // itself may be rectified to 0, with an allowance of 0.
-    const bool vanishes = c.dtype == DType::kF64 && OverflowMayVanish(c);
-    if (!p.channel_scale && !vanishes) {
+    // Columns of a channel_scale have allowances of other scales.
+    if (!p.channel_scale) {
       plan.overflow_allowance =
           OverflowAllowance(c.dtype, p.k, p.alpha * p.scale_a * p.scale_b, addends);
     }

@@ -20,6 +20,7 @@ struct LayerNormTerms {
   double intermediate = 0;  // u_i/u
   double held_step = 0;     // q_i/u
   double quantum = 0;       // q/u; q is the accumulator's smallest number
+  double min_normal = 0;    // m, the accumulator's smallest normal number
 };
 
 // What a row's elements have in common.
@@ -27,7 +28,9 @@ struct LayerNormRow {
   double origin = 0;
   double offset = 0;  // μ − origin
   double rstd = 0;    // 1/sqrt(var + eps)
-  double spread = 0;  // (h·mean|x| + |μ| + q/u)·rstd; 0 for the RMS form
+  double spread = 0;  // (h·mean|x| + |μ| + q/u)·rstd·(1 + l); 0 for the RMS form
+  double scaled = 0;  // (h + 8)·(1 + l) + l/u, E/u of ŷ = 1; infinite: any number may be right
+  double step = 0;    // q_i/u, and q/u more for a weight, which enlarges what ŷ loses to underflow
 };
 
 // Whether an element allows a row's mean to be counted from the first: within a factor of
@@ -38,14 +41,31 @@ ASSAY_HOST_DEVICE inline bool NearFirst(double x, double first) {
   return v <= 2 * sign * first && sign * first <= 2 * v;
 }
 
+// 1 + l: how many times too large a right kernel's rstd may be if squares underflow. A kernel may
+// take every number below m for 0. So var is too small by up to (n + 8)·m, and an eps below m may
+// be 0. It is 1 for ordinary rows, to the last bit, and infinite if all that is left may be 0.
+ASSAY_HOST_DEVICE inline double GrownByUnderflow(const LayerNormTerms& t, double absolute,
+                                                 double variance) {
+  const double kept = t.eps < t.min_normal ? 0.0 : t.eps;
+  if (!std::isfinite(variance) || (absolute == 0 && kept == t.eps)) return 1;
+  const double lost = (t.n + 8) * t.min_normal, all = variance + t.eps;
+  const double least = (variance > lost ? variance - lost : 0.0) + kept;
+  if (least < t.min_normal) return HUGE_VAL;
+  return least < all ? std::sqrt(all / least) : 1;
+}
+
 // From the sums of a row: Σ(x − origin), Σ|x| and Σ(x − μ)², in the RMS form Σx².
 ASSAY_HOST_DEVICE inline LayerNormRow MakeLayerNormRow(const LayerNormTerms& t, double origin,
                                                        double sum, double absolute,
                                                        double squares) {
   const double rstd = 1.0 / std::sqrt(squares / t.n + t.eps);
-  if (t.rms) return {0.0, 0.0, rstd, 0.0};
+  const double grown = GrownByUnderflow(t, absolute, squares / t.n);
+  const double scaled = (t.depth + 8 + (t.affine ? 0 : t.intermediate)) * grown + (grown - 1) / t.u;
+  const double step = t.held_step + (t.affine && absolute > 0 ? t.quantum : 0.0);
+  if (t.rms) return {0.0, 0.0, rstd, 0.0, scaled, step};
   const double of_mean = t.depth * (absolute / t.n) + std::abs(origin + sum / t.n);
-  return {origin, sum / t.n, rstd, absolute > 0 ? (of_mean + t.quantum) * rstd : 0.0};
+  const double spread = absolute > 0 ? (of_mean + t.quantum) * rstd * grown : 0.0;
+  return {origin, sum / t.n, rstd, spread, scaled, step};
 }
 
 struct LayerNormElement {
@@ -58,7 +78,8 @@ ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTe
                                                                const LayerNormRow& row, double x,
                                                                double weight, double bias) {
   const double y = (x - row.origin - row.offset) * row.rstd;
-  double e = (t.depth + 8 + (t.affine ? 0 : t.intermediate)) * std::abs(y) + t.held_step;
+  if (!std::isfinite(row.scaled)) return {t.affine ? y * weight + bias : y, row.scaled};
+  double e = row.scaled * std::abs(y) + row.step;
   if (!t.rms) e += row.spread * (1 + std::abs(y));
   if (!t.affine) return {y, std::isfinite(y) ? t.u * e : 0.0};
   const double r = y * weight + bias;

@@ -45,7 +45,7 @@ namespace assay::inline kernels {
 // What the elements of a row have in common.
 struct LayerNormMoments {
   double mean = 0;         // μ; 0 for the RMS form
-  double rstd = 0;         //
+  double rstd = 0;         // infinite if squares underflow: σ says nothing of the row
   double variance = 0;     // v; the mean square for the RMS form
   double first = 0;        // f; 0 for the RMS form
   double kurtosis = 0;     // κ; 0 if v is 0
@@ -64,6 +64,7 @@ struct LayerNormDeviation {
   double n = 0;                 // a row's length
   double eps = 0;               // as the kernel gets it
   double u = 0;                 // roundoff of the accumulator
+  double min_normal = 0;        // its smallest normal number
   double distinct = 1;          // D
   double distinct_squares = 1;  // D'
   bool rms = false;
@@ -78,6 +79,8 @@ struct LayerNormDeviation {
     row.first = rms ? 0.0 : (first - mean) * (first - mean);
     row.variance = squares / n;
     row.rstd = 1 / std::sqrt(row.variance + eps);
+    // As GrownByUnderflow; less than u of it is no more than other roundings.
+    if (!(row.variance + eps > (n + 8) * min_normal / u)) row.rstd = HUGE_VAL;
     if (row.variance > 0) row.kurtosis = fourth / n / (row.variance * row.variance);
     return row;
   }

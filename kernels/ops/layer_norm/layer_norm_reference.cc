@@ -16,7 +16,8 @@ LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, 
           problem.affine,
           plan.intermediate_roundoff / (arithmetic.times * arithmetic.u),
           plan.intermediate_step / 2 / (arithmetic.times * arithmetic.u),
-          arithmetic.quantum / (arithmetic.times * arithmetic.u)};
+          arithmetic.quantum / (arithmetic.times * arithmetic.u),
+          arithmetic.min_normal};
 }
 
 LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,
@@ -25,6 +26,7 @@ LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType
   model.n = static_cast<double>(problem.cols);
   model.eps = KernelScalar(input, problem.eps);
   model.u = ArithmeticOf(input).u;
+  model.min_normal = ArithmeticOf(input).min_normal;
   const auto distinct = [&](Addends addends) {
     return DistinctAddends(plan.inputs[0].pattern, input, addends, problem.cols, model.u);
   };

@@ -9,7 +9,9 @@
 // place the bound is proven, and it is at most κ = n/h times as large. Squares below the last place
 // of their sum are lost, as exponentials of a softmax are, but together they are no part of it that
 // matters. Counted twice for fp64, 0 where r is not finite. q, the accumulator's smallest number,
-// is what the mean of subnormals loses; a row of zeros loses nothing.
+// is what the mean of subnormals loses, and ŷ before a weight; a row of zeros loses nothing. If
+// squares underflow and eps does not outweigh what they lose, E grows (GrownByUnderflow). It is
+// infinite, whatever r is, if rstd may be infinite in a right kernel.
 #ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 

@@ -56,15 +56,16 @@ void Row(const LayerNormProblem& problem, const LayerNormTerms& terms, const dou
   const V unit = hn::Set(d, terms.u);
   const V offset = hn::Set(d, row.offset), rstd = hn::Set(d, row.rstd);
   const V spread = hn::Set(d, row.spread);
-  const V depth = hn::Set(d, terms.depth + 8 + (problem.affine ? 0.0 : terms.intermediate));
+  const V of_y = hn::Set(d, row.scaled), of_zero = hn::Set(d, row.step);
   const V of_product = hn::Set(d, 2 + 2 * terms.intermediate);
   const V one = hn::Set(d, 1.0), two = hn::Set(d, 2.0), step = hn::Set(d, terms.held_step);
   const V infinity = hn::Set(d, HUGE_VAL);
+  const auto bounded = hn::Lt(of_y, infinity);
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V y = hn::Mul(hn::Sub(hn::Sub(hn::LoadU(d, x + i), origin), offset), rstd);
     const V size = hn::Abs(y);
     V r = y;
-    V e = hn::MulAdd(spread, hn::Add(one, size), hn::MulAdd(depth, size, step));
+    V e = hn::MulAdd(spread, hn::Add(one, size), hn::MulAdd(of_y, size, of_zero));
     if (problem.affine) {
       const V w = hn::LoadU(d, weight + i);
       const V scaled = hn::Mul(w, y);
@@ -73,8 +74,8 @@ void Row(const LayerNormProblem& problem, const LayerNormTerms& terms, const dou
                      hn::MulAdd(of_product, hn::Abs(scaled), hn::MulAdd(two, hn::Abs(r), step)));
     }
     hn::StoreU(r, d, value + i);
-    hn::StoreU(hn::IfThenElseZero(hn::Lt(hn::Abs(r), infinity), hn::Mul(unit, e)), d,
-               allowance + i);
+    e = hn::IfThenElseZero(hn::Lt(hn::Abs(r), infinity), hn::Mul(unit, e));
+    hn::StoreU(hn::IfThenElse(bounded, e, infinity), d, allowance + i);
   }
 }
 

@@ -201,6 +201,54 @@ TEST_F(UnexplainedTest, ADeviceThatCannotBeReadIsAnError) {
   }
 }
 
+// ---- squares that underflow
+
+TEST_F(UnexplainedTest, SquaresOfANormUnderflowWithoutAnEps) {
+  for (const auto& [dtype, least] :
+       {std::pair{DType::kF32, 0x1p-126}, {DType::kF16, 0x1p-126}, {DType::kF64, 0x1p-1022}}) {
+    case_.dtype = dtype;
+    for (const double eps : {0.0, least / 2, least, 1e-5}) {
+      case_.problem = LayerNormProblem{.eps = eps};
+      EXPECT_EQ(MayUnderflowInside(case_), eps < least) << Name(dtype) << " " << eps;
+    }
+    case_.problem = SoftmaxProblem{};
+    EXPECT_FALSE(MayUnderflowInside(case_));
+  }
+}
+
+TEST_F(UnexplainedTest, OfANormAnInfiniteAllowanceExplains) {
+  case_.problem = LayerNormProblem{.eps = 0};
+  plan_.largest_intermediate = 1;
+  plan_.overflow_allowance = 0;
+  output_[3] = kInf;
+  allowance_[3] = HUGE_VAL;
+  ASSERT_TRUE(Counted().has_value());
+  EXPECT_EQ(Counted()->of_wrong_class, 0);
+  output_[4] = kInf;
+  output_[5] = 9;
+  allowance_[4] = 1e300;
+  reference_[4] = HUGE_VAL;
+  output_[4] = 1;
+  EXPECT_EQ(Counted()->of_wrong_class, 1);
+  EXPECT_EQ(Counted()->beyond_proven, 1);
+  plan_.largest_intermediate = 1e39;
+  EXPECT_FALSE(Counted().has_value()) << "elements do not tell whether their sums overflow";
+  plan_.largest_intermediate = 1;
+  case_.problem = LayerNormProblem{};
+  EXPECT_FALSE(Counted().has_value()) << "the eps is no 0";
+}
+
+TEST_F(UnexplainedTest, ReferencesOfFp64MayDifferWhereSquaresUnderflow) {
+  case_.problem = LayerNormProblem{.eps = 0};
+  plan_.largest_intermediate = 1;
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 5, HUGE_VAL)) << "FP64 holds squares of fp32";
+  case_.dtype = DType::kF64;
+  EXPECT_TRUE(ReferencesMayDiffer(case_, plan_, 5, HUGE_VAL));
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 5, 1e300));
+  case_.problem = LayerNormProblem{};
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 5, HUGE_VAL));
+}
+
 // ---- allowances that overflow
 
 class Unbounded : public UnexplainedTest {
@@ -255,6 +303,20 @@ TEST_F(Unbounded, CountsNothingWhereNoBoundGates) {
   EXPECT_EQ(Unlimited(), 0) << "FP64 holds the terms of fp32";
   case_.dtype = DType::kF64;
   request_.allowance = nullptr;
+  EXPECT_EQ(Unlimited(), 0);
+}
+
+TEST_F(Unbounded, CountsRowsWhoseSquaresUnderflowWhateverGates) {
+  case_.dtype = DType::kF32;
+  case_.problem = LayerNormProblem{.eps = 0};
+  allowance_[3] = allowance_[65536] = HUGE_VAL;
+  allowance_[5] = NAN;
+  reference_[3] = HUGE_VAL;
+  for (const Gate gate : {Gate::kBound, Gate::kAllClose}) {
+    request_.gate = gate;
+    EXPECT_EQ(Unlimited(), 2);
+  }
+  case_.problem = LayerNormProblem{};
   EXPECT_EQ(Unlimited(), 0);
 }
 

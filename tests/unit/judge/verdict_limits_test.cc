@@ -576,6 +576,20 @@ TEST_F(Limits, TermsThatOverflowOutsideTheSamplesProveNothingEither) {
   EXPECT_EQ(Said(), "PASSED") << "another criterion does not rest on it";
 }
 
+// A row whose squares underflow holds no infinity to anything.
+TEST_F(Limits, RowsWithoutABoundProveNothing) {
+  case_.problem = LayerNormProblem{.eps = 0};
+  evidence_.all_unbounded = 1;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), HasSubstr("squares of these inputs may underflow to 0"));
+  case_.criterion = Criterion::kAllClose;
+  EXPECT_EQ(Said(), "PASSED") << "numbers are held to a tolerance";
+  result_.unexpected_inf = 1;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  case_.problem = LayerNormProblem{};
+  EXPECT_EQ(Said(), "PASSED");
+}
+
 TEST_F(Limits, TermsThatOverflowAreSaidOnce) {
   evidence_.received = true;
   evidence_.rechecked = 1024;

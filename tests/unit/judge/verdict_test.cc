@@ -345,6 +345,23 @@ TEST_F(Verdicts, AClassThatNoOverflowOfItsOwnExplainsIsAFailure) {
   ExpectOne(Verdict::kFailed, "class");
 }
 
+// So is what squares leave that underflow beside an eps of 0.
+TEST_F(Verdicts, AClassThatAnUnderflowInsideExplainsIsNoFailure) {
+  result_.class_mismatches = 3;
+  plan_.largest_intermediate = 1;
+  case_.problem = LayerNormProblem{.eps = 0};
+  ExpectOne(Verdict::kFailed, "class");
+  unexplained_ = Unexplained{};
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("may underflow to 0"));
+  unexplained_->of_wrong_class = 1;
+  ExpectOne(Verdict::kFailed, "class");
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("1 of them where no square underflows"));
+  unexplained_->of_wrong_class = 0;
+  case_.problem = LayerNormProblem{};
+  ExpectOne(Verdict::kFailed, "class");
+}
+
 TEST_F(Verdicts, AClassThatHasNoAgreedResultIsNoFailure) {
   result_.class_mismatches = 3;
   undecided_ = "weights that are not finite, times the padding's zeros";

@@ -217,6 +217,83 @@ TEST(SoftmaxReference, NonFiniteRowsFollowIeee) {
   for (std::size_t col = 0; col < 11; ++col) EXPECT_EQ(fast.value[44 + col], col == 2 ? 1.0 : 0.0);
 }
 
+// A norm without weights in fp32, by two passes, that may take subnormal numbers for 0.
+std::vector<float> NormInFloats(const std::vector<double>& x, float eps, bool rms, bool flushes) {
+  const auto kept = [flushes](float v) {
+    return flushes && std::abs(v) < std::numeric_limits<float>::min() ? 0.0F : v;
+  };
+  const auto n = static_cast<float>(x.size());
+  float sum = 0, squares = 0;
+  for (double v : x) sum = kept(sum + static_cast<float>(v));
+  const float mean = rms ? 0.0F : kept(sum / n);
+  std::vector<float> y;
+  for (double v : x) y.push_back(kept(static_cast<float>(v) - mean));
+  for (float d : y) squares = kept(squares + kept(d * d));
+  const float rstd = 1 / std::sqrt(kept(kept(squares / n) + kept(eps)));
+  for (float& d : y) d *= rstd;
+  return y;
+}
+
+// Whatever a kernel makes of squares that underflow is within the bound, or there is no bound.
+// Those of larger numbers cost nothing, to the last bit.
+TEST(LayerNormReference, SquaresThatUnderflowHaveAWiderBound) {
+  constexpr std::int64_t kCols = 48;
+  for (const bool rms : {false, true}) {
+    for (const double eps : {0.0, 1e-40, 1.5e-38, 1e-36, 1e-5}) {
+      const Case c =
+          MakeCase(LayerNormProblem{.rows = 1, .cols = kCols, .eps = eps, .rms = rms}, DType::kF32);
+      double unbounded = 0, bounded = 0;
+      for (double scale = 0x1p-30; scale > 0x1p-80; scale /= 2) {
+        const auto value = [&](int, std::int64_t i) {
+          return scale * Quantise(std::sin(static_cast<double>(i)), DType::kF32);
+        };
+        const PlainResult r = ExpectFastIsPlain(c, value);
+        std::vector<double> x;
+        for (std::int64_t i = 0; i < kCols; ++i) x.push_back(value(0, i));
+        for (const bool flushes : {false, true}) {
+          const auto y = NormInFloats(x, static_cast<float>(eps), rms, flushes);
+          for (std::size_t i = 0; i < y.size(); ++i) {
+            if (r.allowance[i] == kInf) continue;
+            EXPECT_LE(std::abs(static_cast<double>(y[i]) - r.value[i]),
+                      TBound(OutputRoundingOf(DType::kF32), r.value[i], r.allowance[i]))
+                << eps << " " << scale << " " << flushes;
+          }
+        }
+        (r.allowance[1] == kInf ? unbounded : bounded) += 1;
+        if (rms && (scale > 0x1p-35 || eps == 1e-5)) {
+          const double h = PlanOf(c).sum_depth;
+          EXPECT_EQ(r.allowance[1], kU * ((h + 8) * std::abs(r.value[1]))) << eps << " " << scale;
+        }
+      }
+      EXPECT_EQ(unbounded > 0, eps < 1.2e-38) << eps;
+      EXPECT_GT(bounded, 25) << eps;
+    }
+  }
+}
+
+// Zeros lose nothing, whose result is NaN without an eps, and neither do NaNs and infinities.
+TEST(LayerNormReference, RowsThatDoNotUnderflowKeepTheirBound) {
+  for (const double value : {0.0, kInf, std::numeric_limits<double>::quiet_NaN()}) {
+    for (const bool affine : {false, true}) {
+      const Case c =
+          MakeCase(LayerNormProblem{.rows = 1, .cols = 9, .eps = 0, .affine = affine, .rms = true},
+                   DType::kF32);
+      const PlainResult r = ExpectFastIsPlain(
+          c, [&](int operand, std::int64_t i) { return operand > 0 || i == 0 ? 2.0 : value; });
+      const bool finite = value == 0;
+      EXPECT_EQ(std::isfinite(r.value[0]), finite || value == kInf);
+      for (double e : r.allowance) EXPECT_TRUE(std::isfinite(e)) << value;
+      const PlainResult all = ExpectFastIsPlain(
+          c, [&](int operand, std::int64_t) { return operand > 0 ? 2.0 : value; });
+      EXPECT_TRUE(std::isnan(all.value[0]));
+      EXPECT_EQ(all.allowance[0], 0);
+    }
+  }
+  // An eps that a kernel may take for 0.
+  const Case c = MakeCase(LayerNormProblem{.rows = 1, .cols = 9, .eps = 1e-40}, DType::kF32);
+  EXPECT_EQ(ExpectFastIsPlain(c, [](int, std::int64_t) { return 0.0; }).allowance[0], kInf);
+}
+
 TEST(LayerNormReference, ByHand) {
   const Case c =
       MakeCase(LayerNormProblem{.rows = 1, .cols = 2, .eps = 0.0, .affine = true}, DType::kF32);

@@ -583,6 +583,71 @@ TEST_F(CompareTensors, ANormOfInfiniteDeviationIsNoFailure) {
   }
 }
 
+// An RMS norm of rows of 64 in T, which may take subnormal numbers for 0, without an eps.
+template <class T>
+std::vector<double> LoneRms(const std::vector<double>& x, bool flushes) {
+  const auto kept = [flushes](T v) {
+    return flushes && std::abs(v) < std::numeric_limits<T>::min() ? T{0} : v;
+  };
+  std::vector<double> y;
+  for (std::size_t row = 0; row < x.size(); row += 64) {
+    T sum = 0;
+    for (std::size_t i = row; i < row + 64; ++i) {
+      const T v = static_cast<T>(x[i]);
+      sum = kept(sum + kept(v * v));
+    }
+    const T rstd = 1 / std::sqrt(kept(sum / 64));
+    for (std::size_t i = row; i < row + 64; ++i) y.push_back(static_cast<T>(x[i]) * rstd);
+  }
+  return y;
+}
+
+// Without an eps, rows whose squares underflow have no agreed result. The other rows are judged.
+TEST_F(CompareTensors, ANormWhoseSquaresUnderflowIsNoFailure) {
+  c_.has_operation = true;
+  c_.rule.problem = LayerNormProblem{.rows = 4, .cols = 64, .eps = 0, .rms = true};
+  for (const DType t : {DType::kF32, DType::kF64}) {
+    c_.rule.dtype = c_.rule.out_dtype = t;
+    c_.actual = {t, {4, 64}};
+    c_.inputs = {{t, {4, 64}}};
+    const bool wide = t == DType::kF64;
+    for (const double tiny : {1.0, 1e-17, 1e-18, 1e-19, 1e-20, 1e-22}) {
+      std::vector<double> x = Ramp(256, 1);
+      const double step = wide ? std::pow(tiny, 8) : tiny;
+      for (std::size_t i = 64; i < 128; ++i) x[i] = Quantise(x[i] * step, t);
+      for (const bool flushes : {false, true}) {
+        std::vector<double> y = wide ? LoneRms<double>(x, flushes) : LoneRms<float>(x, flushes);
+        bytes_ = {Packed(t, y), "", Packed(t, x)};
+        c_.rule.criterion = Criterion::kUnspecified;
+        const CaseOutcome right = Done();
+        EXPECT_NE(right.verdict, Verdict::kFailed) << Name(t) << " " << tiny << " " << flushes;
+        EXPECT_NE(right.verdict, Verdict::kError) << Name(t) << " " << tiny << " " << flushes;
+        if (tiny == 1) EXPECT_EQ(right.verdict, Verdict::kPassed);
+        if (tiny < 1e-20) EXPECT_EQ(right.verdict, Verdict::kInconclusive);
+        // What is wrong elsewhere is wrong.
+        for (const double wrong : {y[200] * 1.01, kInf, kNaN}) {
+          std::vector<double> broken = y;
+          broken[200] = wrong;
+          bytes_[0] = Packed(t, broken);
+          EXPECT_EQ(Done().verdict, Verdict::kFailed) << Name(t) << " " << tiny << " " << wrong;
+        }
+        // No number passes for these rows.
+        for (const double wrong : {0.0, 5.0, kInf}) {
+          std::vector<double> broken = y;
+          std::fill(broken.begin() + 64, broken.begin() + 128, wrong);
+          bytes_[0] = Packed(t, broken);
+          EXPECT_NE(Done().verdict, Verdict::kPassed) << Name(t) << " " << tiny << " " << wrong;
+        }
+      }
+      c_.rule.criterion = Criterion::kAllClose;
+      std::vector<double> broken = LoneRms<double>(x, false);
+      broken[65] = kInf;
+      bytes_[0] = Packed(t, broken);
+      EXPECT_NE(Done().verdict, Verdict::kPassed) << Name(t) << " " << tiny;
+    }
+  }
+}
+
 // Attention masks often are the format's lowest number, whose distance to a score overflows fp64.
 TEST_F(CompareTensors, ASoftmaxWithAMaskOfTheLowestNumberIsJudged) {
   constexpr double kLowest = std::numeric_limits<double>::lowest();
