@@ -388,6 +388,27 @@ TEST_F(Overflows, ExcuseAnAllowanceThatIsInfinite) {
   EXPECT_FALSE(Excused());
 }
 
+// A rectified -Inf is 0 and has an allowance of 0, as element 0 has here.
+TEST_F(Overflows, ExcuseTheZeroThatAnInfinityBecomes) {
+  op_.sampled = {0, 511, 512};
+  for (const bool vanishes : {false, true}) {
+    case_.problem = GemmProblem{.activation = vanishes ? "relu" : "none"};
+    device_.answer = Said(1, 0, Disagreement::kReference, 64);
+    EXPECT_EQ(Excused(), vanishes) << "the host's";
+    device_.answer.what = Disagreement::kAllowance;
+    EXPECT_EQ(Excused(), vanishes);
+    device_.answer = Said(1, 2, Disagreement::kReference, 0);
+    EXPECT_EQ(Excused(), vanishes) << "the device's";
+    device_.answer.got = 1;
+    EXPECT_FALSE(Excused()) << "two numbers";
+    device_.answer = Said(1, 1, Disagreement::kReference, 0);
+    EXPECT_FALSE(Excused()) << "its allowance says that no sum overflows";
+  }
+  plan_.largest_intermediate = 1e300;
+  device_.answer = Said(1, 0, Disagreement::kReference, 64);
+  EXPECT_FALSE(Excused()) << "no sum of these inputs overflows";
+}
+
 // One that is excused must not hide another that is not.
 TEST_F(Overflows, LookAtEveryDisagreement) {
   device_.answer = Said(3, 2, Disagreement::kReference, kInf);

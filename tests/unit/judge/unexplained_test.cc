@@ -201,6 +201,18 @@ TEST_F(UnexplainedTest, ADeviceThatCannotBeReadIsAnError) {
   }
 }
 
+TEST_F(UnexplainedTest, AnInfinityThatVanishesHasNoAllowance) {
+  case_.dtype = DType::kF64;
+  plan_.largest_intermediate = std::numeric_limits<double>::infinity();
+  for (const bool vanishes : {false, true}) {
+    case_.problem = GemmProblem{.activation = vanishes ? "relu" : "none"};
+    EXPECT_EQ(ReferencesMayDiffer(case_, plan_, 0, 0), vanishes);
+    EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 0, 1e-300));
+  }
+  plan_.largest_intermediate = 1;
+  EXPECT_FALSE(ReferencesMayDiffer(case_, plan_, 0, 0));
+}
+
 // ---- squares that underflow
 
 TEST_F(UnexplainedTest, SquaresOfANormUnderflowWithoutAnEps) {

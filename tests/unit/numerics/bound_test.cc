@@ -31,6 +31,8 @@ TEST(Bound, TIsOutputRoundingPlusAllowance) {
   EXPECT_EQ(TBound(fp16, -2.0, 0.0), 2.0 * 0x1p-11 + 0x1p-25);
   EXPECT_EQ(TBound(fp16, 0.0, 1.0), 0x1p-25 + 1.0 + 0x1p-11);
   EXPECT_EQ(TBound(OutputRoundingOf(DType::kF16, true), 0.0, 0.0), 0x1p-14);
+  EXPECT_EQ(TBound(OutputRoundingOf(DType::kF64), 0.0, 0.0), 0x1p-1074) << "its half is 0";
+  EXPECT_EQ(TBound(OutputRoundingOf(DType::kF32), 0.0, 0.0), 0x1p-150);
   EXPECT_EQ(TBound(OutputRoundingOf(DType::kI32), 5.0, 0.0), 0.0);
   EXPECT_FALSE(1.0 <= TBound(fp16, std::numeric_limits<double>::quiet_NaN(), 0.0));
 }

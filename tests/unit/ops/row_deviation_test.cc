@@ -15,6 +15,7 @@
 #include "kernels/ops/common/softmax_deviation.h"
 #include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/layer_norm/layer_norm_deviation.h"
+#include "kernels/runtime/residuals_rule.h"
 #include "tests/unit/ops/every_target.h"
 #include "tests/unit/ops/row_fits.h"
 #include "tests/unit/ops/row_kernels.h"
@@ -589,6 +590,35 @@ TEST(RowDeviation, AnInexactExponentialShows) {
     const Statistics s = Of(kernel, d);
     EXPECT_TRUE(s.gain > CommonLimit(d.rows) || s.rest > kRestLimit)
         << Text(d, kernel.name) << ": " << s.gain << ", " << s.rest;
+  }
+}
+
+// The error of such a row is no rounding of its own.
+TEST(RowDeviation, SaysNothingOfRowsWhoseSquaresUnderflow) {
+  constexpr std::int64_t kCols = 64;
+  for (const bool rms : {false, true}) {
+    for (const bool affine : {false, true}) {
+      LayerNormDeviation model;
+      model.n = kCols;
+      model.u = kU;
+      model.min_normal = 0x1p-126;
+      model.rms = rms;
+      model.affine = affine;
+      for (const double scale : {1.0, 0x1p-40, 0x1p-60, 0x1p-70, 0x1p-140}) {
+        std::vector<double> x(kCols + kPad), weight(kCols + kPad, 1), bias(kCols + kPad, 0);
+        for (std::size_t i = 0; i < kCols; ++i) x[i] = scale * std::cos(static_cast<double>(i));
+        std::vector<float> deviation(kCols);
+        float offset = 0, gain = 0;
+        const RowDeviations to = {deviation.data(), &offset, &gain};
+        LayerNormDeviationsOfRows(model, kCols, 1, x.data(), kCols + kPad, weight.data(),
+                                  bias.data(), &to);
+        const bool said = scale > 0x1p-50;
+        EXPECT_EQ(internal::IsUsable(static_cast<double>(gain)), said) << scale;
+        for (const float sigma : deviation) {
+          EXPECT_EQ(internal::IsUsable(static_cast<double>(sigma)), said) << scale;
+        }
+      }
+    }
   }
 }
 

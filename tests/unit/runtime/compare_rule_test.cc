@@ -79,7 +79,9 @@ TEST(CompareRule, TakesTheFormatsConstants) {
       EXPECT_EQ(rule.min_normal, f.min_normal);
       EXPECT_EQ(rule.min_subnormal, f.min_subnormal);
       EXPECT_EQ(rule.u, no_bound ? 0.0 : f.unit_roundoff);
-      const double eta_half = t == DType::kF16 ? 0x1p-14 : f.min_subnormal * 0.5;
+      const double eta_half = t == DType::kF16   ? 0x1p-14
+                              : t == DType::kF64 ? 0x1p-1074
+                                                 : f.min_subnormal * 0.5;
       EXPECT_EQ(rule.eta_half, no_bound ? 0.0 : eta_half);
       EXPECT_EQ(rule.e_factor, no_bound ? 0.0 : 1 + f.unit_roundoff);
       EXPECT_EQ(rule.proven_factor, no_bound ? 0.0 : (1 + f.unit_roundoff) * 3);

@@ -434,6 +434,28 @@ TEST_F(SumsBeyondFp64, BlameNoDevice) {
   }
 }
 
+// -1e308 - 1e308 + 1e308 + 1e308 … is -Inf in sequence, 0 once it is rectified, and another number
+// in lanes.
+TEST_F(SumsBeyondFp64, BlameNoDeviceIfTheyAreRectified) {
+  for (const std::string_view activation : {"relu", "gelu", "gelu_tanh"}) {
+    GemmProblem product{.m = 1, .n = 1, .k = 32};
+    product.activation = activation;
+    c_.rule.problem = product;
+    c_.actual = {DType::kF64, {1, 1}};
+    c_.inputs = {{DType::kF64, {1, 32}}, {DType::kF64, {32, 1}}};
+    std::vector<double> a(32, -1e308), b(32, 1);
+    std::fill(a.begin() + 15, a.end(), 1e308);
+    bytes_[2] = Packed(DType::kF64, a);
+    bytes_[3] = Packed(DType::kF64, b);
+    for (const double result : {0.0, kInf, 1e308, kNaN}) {
+      bytes_[0] = Packed(DType::kF64, {result});
+      const CaseOutcome outcome = Done();
+      EXPECT_NE(outcome.verdict, Verdict::kError) << activation << " " << result;
+      EXPECT_NE(outcome.verdict, Verdict::kFailed) << activation << " " << result;
+    }
+  }
+}
+
 TEST_F(SumsBeyondFp64, ExcuseNoRowThatDoesNotOverflow) {
   for (const double result : {kInf, kNaN}) {
     EXPECT_EQ(Judged(result, kNaN), "FAILED class") << result;
@@ -622,8 +644,11 @@ TEST_F(CompareTensors, ANormWhoseSquaresUnderflowIsNoFailure) {
         const CaseOutcome right = Done();
         EXPECT_NE(right.verdict, Verdict::kFailed) << Name(t) << " " << tiny << " " << flushes;
         EXPECT_NE(right.verdict, Verdict::kError) << Name(t) << " " << tiny << " " << flushes;
-        if (tiny == 1) EXPECT_EQ(right.verdict, Verdict::kPassed);
-        if (tiny < 1e-20) EXPECT_EQ(right.verdict, Verdict::kInconclusive);
+        if (tiny == 1) {
+          EXPECT_EQ(right.verdict, Verdict::kPassed);
+        } else if (tiny < 1e-20) {
+          EXPECT_EQ(right.verdict, Verdict::kInconclusive);
+        }
         // What is wrong elsewhere is wrong.
         for (const double wrong : {y[200] * 1.01, kInf, kNaN}) {
           std::vector<double> broken = y;
@@ -645,6 +670,61 @@ TEST_F(CompareTensors, ANormWhoseSquaresUnderflowIsNoFailure) {
       bytes_[0] = Packed(t, broken);
       EXPECT_NE(Done().verdict, Verdict::kPassed) << Name(t) << " " << tiny;
     }
+  }
+}
+
+// Half of fp64's smallest number is 0, but subnormal results are rounded to whole ones.
+TEST_F(CompareTensors, SubnormalResultsOfFp64MayLoseAStep) {
+  c_.has_operation = true;
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF64;
+  c_.actual = {DType::kF64, {4, 64}};
+  for (const bool affine : {false, true}) {
+    c_.rule.problem =
+        LayerNormProblem{.rows = 4, .cols = 64, .eps = 1e20, .affine = affine, .rms = true};
+    c_.inputs = {{DType::kF64, {4, 64}}};
+    if (affine) c_.inputs.push_back({DType::kF32, {64}});
+    const std::vector<double> x = Ramp(256, 1.7e-307 / 9), weight(64, 1000);
+    std::vector<double> y;
+    for (const double v : x) y.push_back(v / std::sqrt(1e20) * (affine ? 1000 : 1));
+    for (double& v : y) v = std::nextafter(v, affine ? -1 : v);
+    bytes_ = {Packed(DType::kF64, y), "", Packed(DType::kF64, x), Packed(DType::kF32, weight)};
+    if (!affine) bytes_.pop_back();
+    const CaseOutcome right = Done();
+    EXPECT_TRUE(right.verdict == Verdict::kPassed || right.verdict == Verdict::kInconclusive);
+    for (double& v : y) v *= 1.5;
+    bytes_[0] = Packed(DType::kF64, y);
+    EXPECT_EQ(Done().verdict, Verdict::kFailed);
+  }
+}
+
+TEST_F(CompareTensors, AttentionOfTheSmallestValuesMayLoseSteps) {
+  constexpr std::size_t kKeys = 64, kDim = 8;
+  c_.has_operation = true;
+  c_.rule.problem = AttentionProblem{
+      .batch = 1, .heads = 1, .seq = static_cast<std::int64_t>(kKeys), .dim = kDim};
+  for (const DType t : {DType::kF32, DType::kF64}) {
+    const std::vector<std::int64_t> shape = {1, 1, kKeys, kDim};
+    c_.rule.dtype = c_.rule.out_dtype = t;
+    c_.actual = {t, shape};
+    c_.inputs = {{t, shape}, {t, shape}, {t, shape}};
+    const double tiny = 20 * Info(t).min_normal;
+    std::vector<double> v = Ramp(kKeys * kDim, 1), y(kDim, 0.0);
+    for (double& value : v)
+      value = Quantise((value > 0 ? 1 + value / 97 : value / 97 - 1) * tiny, t);
+    // All scores are equal. What is summed is v/64, each rounded to the format's smallest number.
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      y[i % kDim] = Quantise(y[i % kDim] + Quantise(v[i] / kKeys, t), t);
+    }
+    std::vector<double> all;
+    for (std::size_t i = 0; i < v.size(); ++i) all.push_back(y[i % kDim]);
+    const std::vector<double> zeros(v.size());
+    bytes_ = {Packed(t, all), "", Packed(t, zeros), Packed(t, zeros), Packed(t, v)};
+    const CaseOutcome right = Done();
+    EXPECT_TRUE(right.verdict == Verdict::kPassed || right.verdict == Verdict::kInconclusive)
+        << Name(t) << " " << (right.findings.empty() ? "" : right.findings[0].message);
+    for (double& value : all) value = value * 1.1 + tiny / 1e4;
+    bytes_[0] = Packed(t, all);
+    EXPECT_EQ(Done().verdict, Verdict::kFailed) << Name(t);
   }
 }
 
