@@ -584,8 +584,14 @@ TEST_F(Limits, RowsWithoutABoundProveNothing) {
   EXPECT_THAT(Message(), HasSubstr("squares of these inputs may underflow to 0"));
   case_.criterion = Criterion::kAllClose;
   EXPECT_EQ(Said(), "PASSED") << "numbers are held to a tolerance";
-  result_.unexpected_inf = 1;
+  result_.inf_count = 1;
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  case_.criterion = Criterion::kBound;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect") << "once";
+  case_.criterion = Criterion::kAllClose;
+  evidence_.all_unbounded = 0;
+  EXPECT_EQ(Said(), "PASSED") << "it is no such row's";
+  evidence_.all_unbounded = 1;
   case_.problem = LayerNormProblem{};
   EXPECT_EQ(Said(), "PASSED");
 }

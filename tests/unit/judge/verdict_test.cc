@@ -358,6 +358,9 @@ TEST_F(Verdicts, AClassThatAnUnderflowInsideExplainsIsNoFailure) {
   ExpectOne(Verdict::kFailed, "class");
   EXPECT_THAT(Judged().findings[0].message, HasSubstr("1 of them where no square underflows"));
   unexplained_->of_wrong_class = 0;
+  plan_.largest_intermediate = 64 * 1e38;
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("sums of these inputs may overflow"));
+  plan_.largest_intermediate = 1;
   case_.problem = LayerNormProblem{};
   ExpectOne(Verdict::kFailed, "class");
 }
