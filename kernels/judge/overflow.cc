@@ -5,12 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <numeric>
-#include <variant>
 #include <vector>
 
 #include "kernels/judge/pieces.h"
-#include "kernels/numerics/convert.h"
-#include "kernels/ops/layer_norm/problem.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare_rule.h"
 
@@ -21,12 +18,6 @@ bool MayOverflowInside(const Case& c, const Plan& plan) {
   return plan.largest_intermediate > Info(accumulator).max_finite;
 }
 
-bool MayUnderflowInside(const Case& c) {
-  const auto* norm = std::get_if<LayerNormProblem>(&c.problem);
-  const DType accumulator = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-  return norm != nullptr && Quantise(norm->eps, accumulator) < Info(accumulator).min_normal;
-}
-
 bool OverflowMayEndFinite(const Case& c, const Plan& plan) {
   if (!MayOverflowInside(c, plan)) return false;
   return OpOf(c).OverflowMayVanish(c) || !Info(plan.output.dtype).has_inf;
@@ -34,7 +25,7 @@ bool OverflowMayEndFinite(const Case& c, const Plan& plan) {
 
 bool ReferencesMayDiffer(const Case& c, const Plan& plan, double reference, double allowance) {
   if (c.dtype != DType::kF64) return false;
-  if (MayUnderflowInside(c) && std::isinf(allowance)) return true;
+  if (OpOf(c).SquaresMayVanish(c) && std::isinf(allowance)) return true;
   if (!MayOverflowInside(c, plan)) return false;
   if (!std::isfinite(reference)) return true;
   if (allowance == 0 && OpOf(c).OverflowMayVanish(c)) return true;
@@ -48,7 +39,7 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
                                                             const CompareResult& result) {
   std::optional<Unexplained> faults;
   const bool overflows = MayOverflowInside(c, plan);
-  const bool tells = overflows ? plan.overflow_allowance > 0 : MayUnderflowInside(c);
+  const bool tells = overflows ? plan.overflow_allowance > 0 : OpOf(c).SquaresMayVanish(c);
   if ((result.class_mismatches == 0 && result.beyond_proven == 0) || request.allowance == nullptr ||
       !tells) {
     return faults;
@@ -87,7 +78,7 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
 absl::StatusOr<std::int64_t> CountUnbounded(const Case& c, Device& device,
                                             const CompareRequest& request) {
   const bool by_bound = request.gate == Gate::kBound || request.gate == Gate::kBoundProbable;
-  const bool underflows = MayUnderflowInside(c);
+  const bool underflows = OpOf(c).SquaresMayVanish(c);
   const bool counts = underflows || (c.dtype == DType::kF64 && by_bound);
   if (request.exact || request.allowance == nullptr || !counts) return 0;
   const std::int64_t count = request.output.count();

@@ -20,10 +20,6 @@ namespace assay::inline kernels {
 // Whether any element's may, by Plan::largest_intermediate.
 bool MayOverflowInside(const Case& c, const Plan& plan);
 
-// Whether squares of a right kernel may underflow until nothing is left, for a norm whose eps is 0
-// or subnormal in the accumulator. The elements of such rows have an infinite allowance.
-bool MayUnderflowInside(const Case& c);
-
 // Whether such an overflow may leave a finite element, which then is far from the reference:
 // a norm that divides by an infinite deviation, a rectified −Inf, an output that saturates. A
 // plain product's stays infinite or NaN.

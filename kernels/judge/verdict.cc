@@ -179,7 +179,7 @@ class Jury {
     if (e_.unexplained && e_.unexplained->of_wrong_class > 0) {
       rest = Cat("; ", Grouped(e_.unexplained->of_wrong_class), " of them where no ",
                  overflows ? "sum overflows" : "square underflows");
-    } else if (e_.unexplained && !overflows && MayUnderflowInside(case_)) {
+    } else if (e_.unexplained && !overflows && OpOf(case_).SquaresMayVanish(case_)) {
       AddWorst(Verdict::kInconclusive, Reason::kSuspect, message, kUnderflow);
       return;
     } else if (overflows) {
@@ -442,7 +442,7 @@ class Jury {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat("at ", Grouped(sampled ? e_.unbounded : e_.all_unbounded), " of ",
               Grouped(sampled ? e_.rechecked : r_.count), sampled ? " sampled" : "",
-              MayUnderflowInside(case_)
+              OpOf(case_).SquaresMayVanish(case_)
                   ? Cat(" elements any number is within the error bound", kUnderflow)
                   : " elements the terms overflow FP64, and the error bound with them: any number "
                     "is within it"));
@@ -491,7 +491,8 @@ class Jury {
     }
     if (BoundGates() && !plan_.vacuous) BoundSaysLittle();
     // Another criterion holds numbers to a tolerance, but an infinity only to the bound.
-    if (!BoundGates() && MayUnderflowInside(case_) && e_.all_unbounded > 0 && r_.inf_count > 0) {
+    if (!BoundGates() && OpOf(case_).SquaresMayVanish(case_) && e_.all_unbounded > 0 &&
+        r_.inf_count > 0) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat(Grouped(r_.inf_count), " elements are infinite", kUnderflow));
     }

@@ -171,6 +171,13 @@ class LayerNorm final : public Op {
     return finite ? "" : "an infinite weight, which multiplies a value near 0";
   }
 
+  // Those of rows whose eps is 0 or subnormal in the accumulator.
+  bool SquaresMayVanish(const Case& c) const override {
+    const DType accumulator = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+    const double eps = std::get<LayerNormProblem>(c.problem).eps;
+    return Quantise(eps, accumulator) < Info(accumulator).min_normal;
+  }
+
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {
     return LayerNormProbes(c, plan);
   }

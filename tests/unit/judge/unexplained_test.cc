@@ -221,10 +221,10 @@ TEST_F(UnexplainedTest, SquaresOfANormUnderflowWithoutAnEps) {
     case_.dtype = dtype;
     for (const double eps : {0.0, least / 2, least, 1e-5}) {
       case_.problem = LayerNormProblem{.eps = eps};
-      EXPECT_EQ(MayUnderflowInside(case_), eps < least) << Name(dtype) << " " << eps;
+      EXPECT_EQ(OpOf(case_).SquaresMayVanish(case_), eps < least) << Name(dtype) << " " << eps;
     }
     case_.problem = SoftmaxProblem{};
-    EXPECT_FALSE(MayUnderflowInside(case_));
+    EXPECT_FALSE(OpOf(case_).SquaresMayVanish(case_));
   }
 }
 
