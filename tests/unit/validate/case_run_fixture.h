@@ -102,6 +102,7 @@ struct Said {
   bool leaves = false;                                          // one element of a copy unwritten
   bool changes = false;                                         // one of its input
   bool flushes = false;
+  bool copies = false;  // what is no copy, too
 };
 
 // A kernel that was made.
@@ -117,7 +118,8 @@ inline int g_launches = 0;
 class SayingKernel : public testing::DistortedKernel {
  public:
   SayingKernel(const Case& c, const Plan& plan)
-      : DistortedKernel(c, plan), copies_(std::holds_alternative<CopyProblem>(c.problem)) {}
+      : DistortedKernel(c, plan),
+        copies_(g_said.copies || std::holds_alternative<CopyProblem>(c.problem)) {}
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     if (absl::Status end = g_said.launch(++g_launches); !end.ok()) return end;
     if (!copies_) {

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "kernels/numerics/change.h"
+#include "kernels/ops/own_reference.h"
 #include "kernels/text/cat.h"
 #include "tests/unit/validate/case_run_fixture.h"
 
@@ -140,6 +143,19 @@ TEST_F(Flushing, OfOtherInputsIsAFailureUnlessItIsDeclared) {
   const CaseOutcome declared = Run(c);
   EXPECT_EQ(declared.verdict, Verdict::kInconclusive) << First(declared);
   EXPECT_THAT(All(declared), HasSubstr("every result is at most"));
+}
+
+// Which of two comparisons finds it.
+TEST_F(Flushing, IsAllowedForEveryCriterionThatIsComparedBeside) {
+  Case c = Sums();
+  c.all_criteria = true;
+  for (const Criterion criterion : {Criterion::kBound, Criterion::kDerived}) {
+    c.criterion = criterion;
+    const CaseOutcome outcome = Run(c);
+    ASSERT_FALSE(outcome.criteria.empty());
+    EXPECT_EQ(outcome.criteria[0].criterion, Criterion::kBound);
+    EXPECT_TRUE(outcome.criteria[0].passed) << First(outcome);
+  }
 }
 
 // What is shown is the launch that is doubted, not the later one that is in order.
@@ -265,6 +281,45 @@ TEST_F(CaseRunTest, AReferenceThatTheHostDisagreesWithIsNoFaultOfTheKernel) {
   const CaseOutcome outcome = CaseRunner(device_, Kernels(c), nullptr).Run(c, observer);
   EXPECT_EQ(outcome.verdict, Verdict::kError);
   EXPECT_THAT(First(outcome), HasSubstr("host and device disagree at "));
+}
+
+// Gives the inputs back, but for one element.
+class NaNInOnePlace : public OwnReference {
+ public:
+  absl::StatusOr<bool> Compute(const Case&, const Plan&, std::span<const TensorView> inputs,
+                               double* value, double*) override {
+    for (std::int64_t i = 0; i < inputs[0].count(); ++i) {
+      value_.push_back(i == 3 ? NAN : static_cast<double>(inputs[0].as<float>()[i]));
+    }
+    std::ranges::copy(value_, value);
+    return false;
+  }
+  void At(const Plan&, const HostInputs&, std::span<const std::int64_t> indices, double* value,
+          double*) override {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      value[i] = value_[static_cast<std::size_t>(indices[i])];
+    }
+  }
+  bool gave_magnitudes() const override { return false; }
+  double largest() const override { return 1; }
+  double ShareWithin(const std::function<double(double)>&) const override { return 0; }
+
+ private:
+  std::vector<double> value_;
+};
+
+// Of an operator of the caller's own either may be wrong where no input is NaN.
+TEST_F(CaseRunTest, ANumberWhereTheCallersReferenceIsNaNIsNoFaultOfTheKernelAlone) {
+  NaNInOnePlace reference;
+  Case c = Gemm();
+  c.problem = CustomProblem{.input = {"x=5x9"}, .out = {"y=5x9"}, .scalar = {}};
+  c.reference = "external";
+  c.accumulations = 1;
+  c.own_reference = &reference;
+  g_said.copies = true;
+  const CaseOutcome outcome = Run(c);
+  EXPECT_EQ(outcome.verdict, Verdict::kError);
+  EXPECT_THAT(First(outcome), HasSubstr("the reference is NaN at element 3 of the output"));
 }
 
 // ---- criteria with tolerances
@@ -400,6 +455,44 @@ TEST_F(CaseRunTest, DataWhoseBoundSaysNothingAreNoPass) {
             "magnitude: being within it proves little");
 }
 
+// ---- where the magnitudes of fp64 sums overflow, and their bounds with them
+
+class BeyondFp64 : public CaseRunTest {
+ protected:
+  // Sums of 32 products of either sign, times alpha each up to 3.6e307.
+  static Case Sums() {
+    Case c = GemmCase(DType::kF64, 8, 8, 32);
+    c.provider = "saying";
+    c.pattern = "uniform:-1e38:1e38";
+    std::get<GemmProblem>(c.problem).alpha = 3.6e231;
+    c.probes = false;
+    c.seed = 7;
+    return c;
+  }
+};
+
+TEST_F(BeyondFp64, ElementsWithoutABoundAreCountedAmongThoseThatTheHostLookedAt) {
+  const CaseOutcome outcome = Run(Sums());
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive) << First(outcome);
+  EXPECT_THAT(All(outcome), HasSubstr(" of 64 sampled elements the terms overflow FP64"));
+}
+
+// Which of both is right is not known, and so the case's own device is not accused.
+TEST_F(BeyondFp64, AReferenceThatOverflowedOnTheDeviceAloneIsADoubt) {
+  struct Observer : PhaseObserver {
+    void Enter(Phase phase) override {
+      if (phase == Phase::kRecheck) device->reference[0] = std::numeric_limits<double>::infinity();
+    }
+    OwnDevice* device = nullptr;
+  } observer;
+  observer.device = &device_;
+  const Case c = Sums();
+  const CaseOutcome outcome = CaseRunner(device_, Kernels(c), nullptr).Run(c, observer);
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive) << First(outcome);
+  EXPECT_THAT(All(outcome), HasSubstr("host and device disagree at [0,0]: "));
+  EXPECT_THAT(All(outcome), HasSubstr("sums of these inputs may overflow FP64, which both use"));
+}
+
 // ---- sums of 8-bit floats in code that nobody knows
 
 class Narrow : public CaseRunTest {
@@ -466,6 +559,26 @@ TEST_F(Narrow, WhatTheyDoNotExplainFails) {
   c.criterion = Criterion::kAllClose;
   c.atol = 1;
   EXPECT_EQ(RunOff(c, 0x1p-12).verdict, Verdict::kFailed) << "a limit that was asked for";
+}
+
+// Without a reference no wider bound is known.
+TEST_F(Narrow, WhatChecksumsFindFails) {
+  Case c = Sums(DType::kE4M3FN);
+  c.verify = Verification::kChecksum;
+  c.slices.clear();
+  const CaseOutcome outcome = RunOff(c, 0.5);
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed) << First(outcome);
+  EXPECT_EQ(outcome.findings.at(0).reason, Reason::kBound);
+}
+
+// The results of all draws of these data are so alike that 14 bits would explain another's.
+TEST_F(Narrow, TheResultOfOtherInputsFails) {
+  g_said.trusted = false;
+  Case c = Sums(DType::kE4M3FN);
+  c.pattern = "uniform:0.95:1.05";
+  const CaseOutcome outcome = Run(c);
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed) << All(outcome);
+  EXPECT_THAT(First(outcome), HasSubstr("stale: a launch returned the result of other inputs"));
 }
 
 // ---- efficiency, and who else uses the device
