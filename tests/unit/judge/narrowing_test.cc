@@ -4,15 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/judge/narrowing_errors.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/text/cat.h"
 #include "tests/unit/judge/products.h"
@@ -344,6 +347,103 @@ TEST(Narrowing, ElementsOfARowAreNotIndependent) {
   EXPECT_EQ(name([&](std::size_t i) { return shares[i % kSide]; }), "");
 }
 
+// The fit e = g·r + s·d by plain formulas: s, and the variances of s by which z is judged.
+struct PlainFit {
+  double share = 0;
+  double equal = 0, unequal = 0, rows = 0, columns = 0;
+
+  PlainFit(const std::vector<double>& e, const std::vector<double>& r,
+           const std::vector<double>& d) {
+    const auto sum = [](const std::vector<double>& a, const std::vector<double>& b) {
+      return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+    };
+    const double rr = sum(r, r), rd = sum(r, d), dd = sum(d, d), re = sum(r, e), de = sum(d, e);
+    const double determinant = rr * dd - rd * rd;
+    share = (rr * de - rd * re) / determinant;
+    const double gain = (dd * re - rd * de) / determinant;
+    double squares = 0;
+    std::vector<double> row(kSide), column(kSide);
+    for (std::size_t i = 0; i < e.size(); ++i) {
+      const double rest = e[i] - gain * r[i] - share * d[i];
+      const double influence = (rr * d[i] - rd * r[i]) / determinant * rest;
+      const double leverage =
+          (dd * r[i] * r[i] - 2 * rd * r[i] * d[i] + rr * d[i] * d[i]) / determinant;
+      squares += rest * rest;
+      unequal += std::pow(influence / (1 - leverage), 2);
+      row[i / kSide] += influence;
+      column[i % kSide] += influence;
+    }
+    equal = squares / static_cast<double>(e.size() - 2) * rr / determinant;
+    rows = sum(row, row);
+    columns = sum(column, column);
+  }
+};
+
+// Each of the four standard errors is the largest for errors of its kind.
+TEST(Narrowing, TheFitIsThatOfThePlainFormulas) {
+  const Matrices m(NormalData(), NormalData(), 64, 59);
+  const SampledProducts products = m.Products();
+  const NarrowingErrors errors = ComputeNarrowingErrors(products);
+  ASSERT_EQ(errors.narrowings[0].narrower, Narrower::kTF32);
+  const std::vector<double> exact = Exact(m);
+  std::mt19937_64 random(6);
+  std::vector<double> own(kSide);
+  for (double& v : own) v = 0.1 * Normal(random);
+  for (int kind = 0; kind < 4; ++kind) {
+    std::vector<double> output, e, r, d;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const double sigma = errors.scale[i], both = errors.left[i] + errors.right[i];
+      const double noise = Normal(random);
+      double off = own[kind == 2 ? i / kSide : i % kSide] * both;
+      if (kind == 0) off = std::abs(both) < 1e-5 * sigma ? 5e-5 * noise * sigma : 0;
+      if (kind == 1) off = i / kSide == i % kSide ? noise * both : 0;
+      output.push_back(exact[i] + both + 1e-6 * exact[i] + off);
+      e.push_back((output[i] - exact[i]) / sigma);
+      r.push_back(exact[i] / sigma);
+      d.push_back(both / sigma);
+    }
+    const PlainFit plain(e, r, d);
+    const double variances[] = {plain.equal, plain.unequal, plain.rows, plain.columns};
+    EXPECT_EQ(std::max_element(variances, variances + 4) - variances, kind);
+    const Narrowing n = FindNarrowedInputs(products, output, exact);
+    EXPECT_EQ(n.name, "TF32 or fp16 inputs") << kind;
+    EXPECT_NEAR(n.share, plain.share, 1e-9);
+    EXPECT_NEAR(n.z, plain.share / std::sqrt(variances[kind]), 1e-6 * n.z) << kind;
+  }
+}
+
+// An element is known by its inputs and its factor.
+TEST(Narrowing, EqualInputsWithAnotherFactorCount) {
+  const Matrices m(NormalData(), NormalData(), 64, 67);
+  SampledProducts products = m.Products();
+  std::vector<double> exact = Exact(m);
+  for (const double factor : {1.0, 2.0}) {
+    products.elements.push_back({1, 2, factor});
+    exact.push_back(factor * exact[kSide + 2]);
+  }
+  EXPECT_EQ(FindNarrowedInputs(products, exact, exact).elements, kOutputs + 1);
+}
+
+TEST(Narrowing, AnElementOfWhichNothingIsKnownIsLeftOut) {
+  const Matrices m(NormalData(), NormalData(), 64, 69);
+  SampledProducts products = m.Products();
+  const std::vector<double> exact = Exact(m), deviation(exact.size(), 1.0);
+  const auto elements = [&](double o, double r, double sigma) {
+    std::vector<double> output = exact, reference = exact, deviations = deviation;
+    output[5] = o;
+    reference[5] = r;
+    deviations[5] = sigma;
+    return FindNarrowedInputs(products, output, reference, deviations).elements;
+  };
+  EXPECT_EQ(elements(1, 1, 1), kOutputs);
+  EXPECT_EQ(elements(1, 1, std::numeric_limits<double>::infinity()), kOutputs - 1);
+  EXPECT_EQ(elements(1, std::nan(""), 1), kOutputs - 1);
+  EXPECT_EQ(elements(std::nan(""), 1, 1), kOutputs - 1);
+  products.told_above = -1e9;
+  EXPECT_EQ(elements(-1e9, 1, 1), kOutputs - 1);
+  EXPECT_EQ(elements(1, -1e9, 1), kOutputs - 1);
+}
+
 TEST(Narrowing, OtherErrorsHideANarrowing) {
   const Matrices m(NormalData(), NormalData(), 256, 55);
   const Change tf32 = Nearest(DType::kTF32);
@@ -521,6 +621,7 @@ TEST(Narrowing, TheRangeTellsOutputsApart) {
   for (double& v : exact) v *= 0x1p-26;
   const std::vector<double> output = Through(DType::kBF16, Through(DType::kF16, exact));
   EXPECT_EQ(FindNarrowedOutput(DType::kBF16, output, exact).name, "");
+  EXPECT_EQ(FindNarrowedOutput(DType::kTF32, Through(DType::kF16, exact), exact).name, "");
 }
 
 TEST(Narrowing, ZerosOfARectifierDoNotHideANarrowOutput) {
@@ -544,6 +645,48 @@ TEST(Narrowing, OneNumberAloneNamesNoOutput) {
   output[8] += 80;
   EXPECT_EQ(FindNarrowedOutput(DType::kF32, output, exact).name,
             "output through bf16 or fp16 or TF32");
+}
+
+// The first `count` of 1,024 results with many bits are replaced.
+class NarrowedOutput {
+ public:
+  NarrowedOutput() : exact_(Exact(Matrices(NormalData(), NormalData(), 256, 47))) {
+    output_ = Through(DType::kBF16, exact_);
+  }
+  template <class Replace>
+  std::string With(std::size_t count, const Replace& replace) const {
+    std::vector<double> exact = exact_, output = output_;
+    for (std::size_t i = 0; i < count; ++i) replace(i, exact[i], output[i]);
+    return FindNarrowedOutput(DType::kF32, output, exact).name;
+  }
+
+ private:
+  std::vector<double> exact_, output_;
+};
+
+TEST(Narrowing, AQuarterOfTheResultsMayBeNarrowOnesAnyway) {
+  const auto whole = [](std::size_t i, double& r, double& o) {
+    r = o = static_cast<double>(1 + i % 200);
+  };
+  EXPECT_EQ(NarrowedOutput().With(256, whole), "output through bf16");
+  EXPECT_EQ(NarrowedOutput().With(257, whole), "");
+}
+
+TEST(Narrowing, HalfOfTheResultsMayBeFarFromNarrowOnes) {
+  const auto twice = [](std::size_t, double&, double& o) { o *= 2; };
+  EXPECT_EQ(NarrowedOutput().With(512, twice), "output through bf16");
+  EXPECT_EQ(NarrowedOutput().With(513, twice), "");
+}
+
+// Most results are numbers of bf16 but for their last bits, and become those through any format.
+TEST(Narrowing, SixteenResultsTellAFormatWithMoreBits) {
+  const auto name = [](std::size_t tell) {
+    return NarrowedOutput().With(kOutputs, [tell](std::size_t i, double& r, double& o) {
+      r = o * (1 + (i < tell ? 0x1.8p-10 : 0x1p-16));
+    });
+  };
+  EXPECT_EQ(name(16), "output through bf16");
+  EXPECT_EQ(name(15), "output through bf16 or fp16 or TF32");
 }
 
 TEST(Narrowing, OutputsThatNeedNoMoreBitsAreNotNamed) {
