@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "kernels/numerics/deviation.h"
+#include "kernels/text/cat.h"
 #include "tests/unit/judge/products.h"
 
 namespace assay {
@@ -117,6 +119,50 @@ TEST(SummationOrders, TheLeastExactOrderIsNamed) {
   EXPECT_EQ(ramp.order, "backwards") << "the largest products come first";
 }
 
+// Signs of period n make every one of n lanes a sum of one sign.
+TEST(SummationOrders, LanesAreTheLeastExactOnDataOfTheirPeriod) {
+  for (const std::int64_t n : {2, 4, 8, 16, 32, 64, 128, 256}) {
+    Data signs = PositiveData();
+    signs.fill = [n](std::int64_t k, std::int64_t, auto& random) {
+      return (k % n < n / 2 ? 1.0 : -1.0) * (0.5 + Uniform(random));
+    };
+    const Matrices m(signs, PositiveData(), 4096, 5);
+    SampledProducts products = m.Products();
+    products.elements.resize(static_cast<std::size_t>(OrderSamples(products.terms)));
+    const OrderEffect e = EmulateOrders(products, DType::kF32);
+    EXPECT_EQ(e.order, Cat(n, " lanes"));
+    const double rms = Rms(products, Lanes(m, n));
+    EXPECT_NEAR(e.largest_rms, rms, 1e-9 * rms);
+    EXPECT_DOUBLE_EQ(e.factor, e.largest_rms / kUsualOrderRms);
+  }
+}
+
+TEST(SummationOrders, ThePrefixSumsAreThoseOfThePlainFormula) {
+  for (const Pair& pair : OrderedData()) {
+    SampledProducts products = Matrices(pair.a, pair.b, 100, 5).Products();
+    products.elements.resize(200);
+    const OutputSteps steps = OutputStepsOf(DType::kF32);
+    double sum = 0;
+    for (std::int64_t i = 0; i < products.count(); ++i) {
+      double r = 0, q = 0, low = 0, high = 0;
+      for (std::int64_t k = 0; k < products.terms; ++k) {
+        const double x = products.left_of(i)[k] * products.right_of(i)[k];
+        r += x;
+        q += x * x;
+        low = std::min(low, r);
+        high = std::max(high, r);
+      }
+      const double terms = static_cast<double>(products.terms), width = high - low;
+      const double prefix = 0x1p-48 / 3 * (terms * width * width + q) + steps.Variance(r);
+      sum += prefix / (SumVariance(terms, 0x1p-24, r, q) + steps.Variance(r));
+    }
+    const double rms = std::sqrt(sum / static_cast<double>(products.count()));
+    const OrderEffect e = EmulateOrders(products, DType::kF32);
+    EXPECT_EQ(e.elements, 200);
+    EXPECT_NEAR(e.prefix_rms, rms, 1e-9 * rms) << pair.a.name << " by " << pair.b.name;
+  }
+}
+
 // σ_W bounds the contiguous orders on any data, and strided lanes not at all.
 TEST(SummationOrders, PrefixSumsBoundContiguousOrders) {
   constexpr double kLargest = 0.75;  // R against σ_W
@@ -196,9 +242,11 @@ TEST(SummationOrders, FewElementsDo) {
   products.terms = 1;
   products.elements.resize(1);
   EXPECT_EQ(EmulateOrders(products, DType::kF32).elements, 1);
+  EXPECT_EQ(OrderSamples(0), 256);
   EXPECT_EQ(OrderSamples(1), 256);
   EXPECT_EQ(OrderSamples(1 << 16), 256);
   EXPECT_EQ(OrderSamples(1 << 18), 64);
+  EXPECT_EQ(OrderSamples(1 << 24), 8);
 }
 
 }  // namespace
