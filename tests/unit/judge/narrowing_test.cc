@@ -381,7 +381,7 @@ struct PlainFit {
 
 // Each of the four standard errors is the largest for errors of its kind.
 TEST(Narrowing, TheFitIsThatOfThePlainFormulas) {
-  const Matrices m(NormalData(), NormalData(), 64, 59);
+  const Matrices m(NormalData(), NormalData(), 4096, 59);
   const SampledProducts products = m.Products();
   const NarrowingErrors errors = ComputeNarrowingErrors(products);
   ASSERT_EQ(errors.narrowings[0].narrower, Narrower::kTF32);
@@ -395,7 +395,7 @@ TEST(Narrowing, TheFitIsThatOfThePlainFormulas) {
       const double sigma = errors.scale[i], both = errors.left[i] + errors.right[i];
       const double noise = Normal(random);
       double off = own[kind == 2 ? i / kSide : i % kSide] * both;
-      if (kind == 0) off = std::abs(both) < 1e-5 * sigma ? 5e-5 * noise * sigma : 0;
+      if (kind == 0) off = std::abs(both) < 1.25e-6 * sigma ? 6e-6 * noise * sigma : 0;
       if (kind == 1) off = i / kSide == i % kSide ? noise * both : 0;
       output.push_back(exact[i] + both + 1e-6 * exact[i] + off);
       e.push_back((output[i] - exact[i]) / sigma);
@@ -410,6 +410,15 @@ TEST(Narrowing, TheFitIsThatOfThePlainFormulas) {
     EXPECT_NEAR(n.share, plain.share, 1e-9);
     EXPECT_NEAR(n.z, plain.share / std::sqrt(variances[kind]), 1e-6 * n.z) << kind;
   }
+}
+
+TEST(Narrowing, ResultsThatAreAllZeroAreNoObstacle) {
+  const Matrices m(NormalData(), NormalData(), 64, 73);
+  const NarrowingErrors errors = ComputeNarrowingErrors(m.Products());
+  std::vector<double> output(kOutputs);
+  for (std::size_t i = 0; i < output.size(); ++i) output[i] = errors.left[i] + errors.right[i];
+  const std::vector<double> zeros(kOutputs, 0.0);
+  EXPECT_EQ(FindNarrowedInputs(m.Products(), output, zeros).name, "TF32 or fp16 inputs");
 }
 
 // An element is known by its inputs and its factor.
@@ -535,6 +544,17 @@ TEST(Narrowing, EqualRowsCountOnce) {
     std::copy_n(m.a.begin() + row % 2 * m.terms, m.terms, m.a.begin() + row * m.terms);
   }
   EXPECT_EQ(Find(m, Sequential(m)).elements, 2 * kSide);
+}
+
+TEST(Narrowing, RowsThatDifferInOneTermAreTwo) {
+  for (const std::int64_t term : {0, 100, 255}) {
+    Matrices m(NormalData(), NormalData(), 256, 41);
+    for (std::int64_t row = 1; row < kSide; ++row) {
+      std::copy_n(m.a.begin(), m.terms, m.a.begin() + row * m.terms);
+      m.a[static_cast<std::size_t>(row * m.terms + term)] = static_cast<float>(row % 4);
+    }
+    EXPECT_EQ(Find(m, Sequential(m)).elements, 5 * kSide) << term;
+  }
 }
 
 TEST(Narrowing, OneRowOrOneColumnWillDo) {
@@ -676,6 +696,10 @@ TEST(Narrowing, HalfOfTheResultsMayBeFarFromNarrowOnes) {
   const auto twice = [](std::size_t, double&, double& o) { o *= 2; };
   EXPECT_EQ(NarrowedOutput().With(512, twice), "output through bf16");
   EXPECT_EQ(NarrowedOutput().With(513, twice), "");
+  const auto zero = [](std::size_t, double&, double& o) { o = 0; };
+  EXPECT_EQ(NarrowedOutput().With(513, zero), "");
+  const auto infinite = [](std::size_t, double&, double& o) { o = HUGE_VAL; };
+  EXPECT_EQ(NarrowedOutput().With(513, infinite), "output through bf16") << "these are left out";
 }
 
 // Most results are numbers of bf16 but for their last bits, and become those through any format.
