@@ -418,7 +418,10 @@ TEST(Narrowing, ResultsThatAreAllZeroAreNoObstacle) {
   std::vector<double> output(kOutputs);
   for (std::size_t i = 0; i < output.size(); ++i) output[i] = errors.left[i] + errors.right[i];
   const std::vector<double> zeros(kOutputs, 0.0);
-  EXPECT_EQ(FindNarrowedInputs(m.Products(), output, zeros).name, "TF32 or fp16 inputs");
+  const Narrowing n = FindNarrowedInputs(m.Products(), output, zeros);
+  EXPECT_EQ(n.name, "TF32 or fp16 inputs");
+  EXPECT_NEAR(n.share, 1, 1e-9);
+  EXPECT_NEAR(n.z, 1e6, 1) << "no share is known better than to a millionth";
 }
 
 // An element is known by its inputs and its factor.
