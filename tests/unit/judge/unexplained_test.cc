@@ -8,6 +8,7 @@
 #include "kernels/judge/overflow.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/ops/op.h"
 #include "tests/unit/judge/forwarding_device.h"
 
 namespace assay {
