@@ -28,7 +28,7 @@ bool ReferencesMayDiffer(const Case& c, const Plan& plan, double reference, doub
   if (OpOf(c).SquaresMayVanish(c) && std::isinf(allowance)) return true;
   if (!MayOverflowInside(c, plan)) return false;
   if (!std::isfinite(reference)) return true;
-  if (allowance == 0 && OpOf(c).OverflowMayVanish(c)) return true;
+  if (reference == 0 && allowance == 0 && !plan.exact && OpOf(c).OverflowMayVanish(c)) return true;
   return plan.overflow_allowance > 0 ? allowance >= plan.overflow_allowance
                                      : !std::isfinite(allowance);
 }

@@ -1,8 +1,8 @@
 // Tells whether a sum inside a right kernel may overflow on its way to an element whose result is
 // finite. For a case as a whole it uses the magnitudes of the inputs. For one element it uses the
 // error allowance, which is a known share of the magnitudes that the element sums. An allowance
-// that overflows itself bounds nothing. Also tells whether squares may underflow to 0, with nothing
-// beside them: then a norm's result may be anything, and the allowance is infinite.
+// that overflows itself bounds nothing. It is infinite, too, where squares underflow and so a norm
+// may have any result (Op::SquaresMayVanish).
 #ifndef ASSAY_KERNELS_JUDGE_OVERFLOW_H_
 #define ASSAY_KERNELS_JUDGE_OVERFLOW_H_
 
@@ -28,8 +28,8 @@ bool OverflowMayEndFinite(const Case& c, const Plan& plan);
 // Whether the FP64 references of a host and a device may be of different classes at an element,
 // though both are right: with fp64 inputs, their own sums may overflow, in one order and not in
 // another. `reference` and `allowance` are the host's. Of a reference that is not finite E says
-// nothing: if all inputs are finite, its sums have overflowed. So with squares that underflow.
-// An infinity that becomes 0 has an E of 0.
+// nothing: if all inputs are finite, its sums have overflowed. An infinity that is rectified to 0
+// has an E of 0. Where squares underflow E is infinite, and the references may differ in any way.
 bool ReferencesMayDiffer(const Case& c, const Plan& plan, double reference, double allowance);
 
 // Elements that no such overflow explains: of all that the compare pass found of a wrong
@@ -48,10 +48,10 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
                                                             const CompareRequest& request,
                                                             const CompareResult& result);
 
-// Elements whose reference is finite and whose allowance is not, where their bound gates: any
-// number is within it. 0 unless the inputs are fp64, because FP64 holds the terms of all others.
-// If squares may underflow, all elements with an infinite allowance, whatever gates. One pass on
-// the device; reads the allowances only if one is infinite. The device's own errors.
+// Elements whose allowance is infinite: any number is within it. If squares may underflow these are
+// all, whatever gates. Else only those whose reference is finite, where the bound gates, and 0
+// unless the inputs are fp64, because FP64 holds the terms of all others. One pass on the device;
+// reads the allowances only if one is infinite. The device's own errors.
 absl::StatusOr<std::int64_t> CountUnbounded(const Case& c, Device& device,
                                             const CompareRequest& request);
 

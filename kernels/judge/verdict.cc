@@ -31,10 +31,10 @@ constexpr double kMostlyZero = 0.99;
 // Share of the results, by magnitude, that the error bound may say nothing of.
 constexpr double kMostUnproven = 0.5;
 
-// Why a norm with an eps of 0 has no agreed result.
+// Why a norm with hardly an eps has no agreed result.
 constexpr std::string_view kUnderflow =
-    "; squares of these inputs may underflow to 0 in the accumulator of a right kernel, and eps "
-    "is 0 there, too: no result is agreed on";
+    "; squares of a row may underflow in the accumulator of a right kernel, and eps does not "
+    "outweigh them: no result is agreed on";
 
 struct Bias {
   double mean = 0;    // [ulp]

@@ -224,8 +224,8 @@ class Op {
   // Whether a sum that overflowed inside may leave a finite element: a norm that divides by
   // an infinite deviation, a rectified -Inf. A plain sum of products stays infinite or NaN.
   virtual bool OverflowMayVanish(const Case&) const { return true; }
-  // Whether squares of a right kernel may underflow until nothing is left beside them: then a
-  // result may be anything, and its allowance is infinite.
+  // Whether squares of a right kernel may underflow, with little beside them: then results may be
+  // far off, and their allowance is infinite.
   virtual bool SquaresMayVanish(const Case&) const { return false; }
 
   // The probes of a case that has run; none where its own data say all.

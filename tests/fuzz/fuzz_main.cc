@@ -6,7 +6,6 @@
 
 #include "google/protobuf/stubs/logging.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/sqlite_pool.h"
 
 namespace {
 
@@ -18,7 +17,6 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   // A line for every string that is no UTF-8 would be gigabytes of a long run.
   google::protobuf::SetLogHandler(nullptr);
   assay::fuzz::CheckOnlySome();
-  assay::fuzz::PoolSqliteMemory();
   const char* name = std::getenv("ASSAY_FUZZ_TARGET");
   for (const assay::fuzz::Target& target : assay::fuzz::Targets()) {
     if (name != nullptr && target.name == name) chosen = &target;

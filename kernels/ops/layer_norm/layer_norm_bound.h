@@ -28,7 +28,7 @@ struct LayerNormRow {
   double origin = 0;
   double offset = 0;  // μ − origin
   double rstd = 0;    // 1/sqrt(var + eps)
-  double spread = 0;  // (h·mean|x| + |μ| + q/u)·rstd·(1 + l); 0 for the RMS form
+  double spread = 0;  // (h·mean|x| + |μ| + 3·m/u)·rstd·(1 + l); 0 for the RMS form
   double scaled = 0;  // (h + 8)·(1 + l) + l/u, E/u of ŷ = 1; infinite: any number may be right
   double step = 0;    // q_i/u, and q/u more for a weight, which enlarges what ŷ loses to underflow
 };
@@ -41,16 +41,25 @@ ASSAY_HOST_DEVICE inline bool NearFirst(double x, double first) {
   return v <= 2 * sign * first && sign * first <= 2 * v;
 }
 
+// What underflow may take of var + eps may be at most an eighth of the rest. Beyond it rows have no
+// bound: a wider one would let wrong elements pass.
+inline constexpr double kMostOfTheRest = 0.125;
+
+// What the variance of n elements loses at most if squares, or a share of each, are flushed.
+ASSAY_HOST_DEVICE inline double LostToUnderflow(double n, double min_normal) {
+  return (n + 8) * min_normal;
+}
+
 // 1 + l: how many times too large a right kernel's rstd may be if squares underflow. A kernel may
 // take every number below m for 0. So var is too small by up to (n + 8)·m, and an eps below m may
-// be 0. It is 1 for ordinary rows, to the last bit, and infinite if all that is left may be 0.
+// be 0. It is 1 for ordinary rows, to the last bit, at most sqrt(9/8), and else infinite.
 ASSAY_HOST_DEVICE inline double GrownByUnderflow(const LayerNormTerms& t, double absolute,
                                                  double variance) {
   const double kept = t.eps < t.min_normal ? 0.0 : t.eps;
   if (!std::isfinite(variance) || (absolute == 0 && kept == t.eps)) return 1;
-  const double lost = (t.n + 8) * t.min_normal, all = variance + t.eps;
+  const double lost = LostToUnderflow(t.n, t.min_normal), all = variance + t.eps;
   const double least = (variance > lost ? variance - lost : 0.0) + kept;
-  if (least < t.min_normal) return HUGE_VAL;
+  if (least < t.min_normal || all - least > kMostOfTheRest * least) return HUGE_VAL;
   return least < all ? std::sqrt(all / least) : 1;
 }
 
@@ -64,7 +73,7 @@ ASSAY_HOST_DEVICE inline LayerNormRow MakeLayerNormRow(const LayerNormTerms& t, 
   const double step = t.held_step + (t.affine && absolute > 0 ? t.quantum : 0.0);
   if (t.rms) return {0.0, 0.0, rstd, 0.0, scaled, step};
   const double of_mean = t.depth * (absolute / t.n) + std::abs(origin + sum / t.n);
-  const double spread = absolute > 0 ? (of_mean + t.quantum) * rstd * grown : 0.0;
+  const double spread = absolute > 0 ? (of_mean + 3 * t.min_normal / t.u) * rstd * grown : 0.0;
   return {origin, sum / t.n, rstd, spread, scaled, step};
 }
 

@@ -171,11 +171,13 @@ class LayerNorm final : public Op {
     return finite ? "" : "an infinite weight, which multiplies a value near 0";
   }
 
-  // Those of rows whose eps is 0 or subnormal in the accumulator.
+  // Unless eps outweighs what a row may lose, see GrownByUnderflow: from what is lost times
+  // 1 + 1/kMostOfTheRest on, every row has a bound.
   bool SquaresMayVanish(const Case& c) const override {
-    const DType accumulator = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-    const double eps = std::get<LayerNormProblem>(c.problem).eps;
-    return Quantise(eps, accumulator) < Info(accumulator).min_normal;
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    const double lost =
+        LostToUnderflow(static_cast<double>(p.cols), ArithmeticOf(c.dtype).min_normal);
+    return KernelScalar(c.dtype, p.eps) < (1 + 1 / kMostOfTheRest) * lost;
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan& plan) const override {

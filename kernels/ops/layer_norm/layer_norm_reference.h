@@ -2,16 +2,17 @@
 // it. Two passes in FP64: mean and variance of a row, then
 //   ŷ = (x − μ)·rstd,  rstd = 1/sqrt(var + eps);   RMS: ŷ = x/sqrt(mean(x²) + eps)
 //   r = ŷ·w + b
-//   E = u·[(h·mean|x| + |μ| + q/u)·rstd·(1 + |ŷ|) + (h + 8)·|ŷ|]   RMS: u·(h + 8)·|ŷ|
-// and with weight and bias |w|·E + 2·u·(|w·ŷ| + |r|). A kernel that holds ŷ, and then w·ŷ, in a
-// format of unit roundoff u_i and smallest step 2·q_i has u_i·|ŷ| + q_i more, or 2·u_i·|w·ŷ| +
+//   E = u·[(h·mean|x| + |μ| + 3·m/u)·rstd·(1 + |ŷ|) + (h + 8)·|ŷ|]   RMS: u·(h + 8)·|ŷ|
+// and with weight and bias |w|·(E + q) + 2·u·(|w·ŷ| + |r|). A kernel that holds ŷ, and then w·ŷ, in
+// a format of unit roundoff u_i and smallest step 2·q_i has u_i·|ŷ| + q_i more, or 2·u_i·|w·ŷ| +
 // q_i·(|w| + 1). h, the depth of the row's sums, is in row_depth.h; with the row's length n in its
 // place the bound is proven, and it is at most κ = n/h times as large. Squares below the last place
 // of their sum are lost, as exponentials of a softmax are, but together they are no part of it that
-// matters. Counted twice for fp64, 0 where r is not finite. q, the accumulator's smallest number,
-// is what the mean of subnormals loses, and ŷ before a weight; a row of zeros loses nothing. If
-// squares underflow and eps does not outweigh what they lose, E grows (GrownByUnderflow). It is
-// infinite, whatever r is, if rstd may be infinite in a right kernel.
+// matters. Counted twice for fp64, 0 where r is not finite. m, the accumulator's smallest normal
+// number, is what underflow may take from the sum of a mean, from the mean, and from x − μ; q, its
+// smallest number, from ŷ before a weight. A row of zeros loses nothing. If squares underflow and
+// eps does not outweigh what they lose, rstd may be 1 + l times as large (GrownByUnderflow), and E
+// holds that. It is infinite, whatever r is, where l would be more than 6 %.
 #ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 

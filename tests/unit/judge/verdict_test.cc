@@ -353,7 +353,7 @@ TEST_F(Verdicts, AClassThatAnUnderflowInsideExplainsIsNoFailure) {
   ExpectOne(Verdict::kFailed, "class");
   unexplained_ = Unexplained{};
   ExpectOne(Verdict::kInconclusive, "suspect");
-  EXPECT_THAT(Judged().findings[0].message, HasSubstr("may underflow to 0"));
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("may underflow in the accumulator"));
   unexplained_->of_wrong_class = 1;
   ExpectOne(Verdict::kFailed, "class");
   EXPECT_THAT(Judged().findings[0].message, HasSubstr("1 of them where no square underflows"));

@@ -227,7 +227,7 @@ std::vector<float> NormInFloats(const std::vector<double>& x, float eps, bool rm
   for (double v : x) sum = kept(sum + static_cast<float>(v));
   const float mean = rms ? 0.0F : kept(sum / n);
   std::vector<float> y;
-  for (double v : x) y.push_back(kept(static_cast<float>(v) - mean));
+  for (double v : x) y.push_back(rms ? static_cast<float>(v) : kept(static_cast<float>(v) - mean));
   for (float d : y) squares = kept(squares + kept(d * d));
   const float rstd = 1 / std::sqrt(kept(kept(squares / n) + kept(eps)));
   for (float& d : y) d *= rstd;
@@ -243,7 +243,7 @@ TEST(LayerNormReference, SquaresThatUnderflowHaveAWiderBound) {
       const Case c =
           MakeCase(LayerNormProblem{.rows = 1, .cols = kCols, .eps = eps, .rms = rms}, DType::kF32);
       double unbounded = 0, bounded = 0;
-      for (double scale = 0x1p-30; scale > 0x1p-80; scale /= 2) {
+      for (double scale = 0x1p-30; scale > 0x1p-124; scale /= 2) {
         const auto value = [&](int, std::int64_t i) {
           return scale * Quantise(std::sin(static_cast<double>(i)), DType::kF32);
         };
@@ -260,12 +260,17 @@ TEST(LayerNormReference, SquaresThatUnderflowHaveAWiderBound) {
           }
         }
         (r.allowance[1] == kInf ? unbounded : bounded) += 1;
+        // What is bounded is so within 7 %: a row that is wrong as a whole does not pass.
+        if (rms && r.allowance[1] != kInf) {
+          EXPECT_LT(r.allowance[1], 0.07 * std::abs(r.value[1])) << eps << " " << scale;
+        }
         if (rms && (scale > 0x1p-32 || eps == 1e-5)) {
           const double h = PlanOf(c).sum_depth;
           EXPECT_EQ(r.allowance[1], kU * ((h + 8) * std::abs(r.value[1]))) << eps << " " << scale;
         }
       }
-      EXPECT_EQ(unbounded > 0, eps < 1.2e-38) << eps;
+      EXPECT_EQ(unbounded > 0, OpOf(c).SquaresMayVanish(c)) << eps;
+      EXPECT_EQ(unbounded > 0, eps < 9 * (kCols + 8) * 0x1p-126) << eps;
       EXPECT_GT(bounded, 25) << eps;
     }
   }

@@ -626,7 +626,8 @@ TEST_F(CompareTensors, ANormWhoseSquaresUnderflowIsNoFailure) {
     c_.actual = {t, {4, 64}};
     c_.inputs = {{t, {4, 64}}};
     const bool wide = t == DType::kF64;
-    for (const double tiny : {1.0, 1e-17, 1e-18, 1e-19, 1e-20, 1e-22}) {
+    for (const double tiny :
+         {1.0, 1e-17, 8e-18, 6e-18, 4e-18, 3e-18, 2e-18, 1.5e-18, 1e-18, 1e-19, 1e-20, 1e-22}) {
       std::vector<double> x = Ramp(256, 1);
       const double step = wide ? std::pow(tiny, 8) : tiny;
       for (std::size_t i = 64; i < 128; ++i) x[i] = Quantise(x[i] * step, t);
@@ -651,9 +652,11 @@ TEST_F(CompareTensors, ANormWhoseSquaresUnderflowIsNoFailure) {
           EXPECT_EQ(Done().verdict, Verdict::kFailed) << Name(t) << " " << tiny << " " << wrong;
         }
         // No number passes for these rows.
-        for (const double wrong : {0.0, 5.0, kInf}) {
+        for (const double wrong : {0.0, 5.0, kInf, -1.0, 1.3}) {
           std::vector<double> broken = y;
-          std::fill(broken.begin() + 64, broken.begin() + 128, wrong);
+          for (std::size_t i = 64; i < 128; ++i) {
+            broken[i] = std::abs(wrong) < 5 ? y[i] * wrong : wrong;
+          }
           bytes_[0] = Packed(t, broken);
           EXPECT_NE(Done().verdict, Verdict::kPassed) << Name(t) << " " << tiny << " " << wrong;
         }
