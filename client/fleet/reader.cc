@@ -30,20 +30,32 @@ absl::Status Bad(const std::string& source, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(source, ": ", what));
 }
 
-// "k=72 m=96 n=80": the fields that say something, sorted. What is false, 0 or empty is
-// the same as not said, which is how another version may have written it.
-std::string ShapeKey(JsonScanner& scan) {
+// The fields of a problem and their values, as they are written.
+using Shape = std::vector<std::pair<std::string_view, std::string_view>>;
+
+// Whether a zero of the operator's field is a value like any other: axis 0, alpha 0. It is if the
+// field has presence, whose default is another value.
+bool ZeroCounts(std::string_view op, std::string_view name) {
+  const auto* problem = ProblemField(op);
+  if (problem == nullptr) return false;
+  const auto* field = problem->message_type()->FindFieldByName(std::string(name));
+  return field != nullptr && field->has_presence();
+}
+
+// "k=72 m=96 n=80": the fields that say something, sorted. What is false, empty, or a 0 that does
+// not count is the same as not said, which is how another version may have written it.
+std::string ShapeKey(std::string_view op, const Shape& shape) {
   std::vector<std::string> fields;
-  scan.Object([&](std::string_view name) {
-    const std::string_view value = scan.Raw();
-    if (value == "false" || value == "0" || value == "0.0" || value == "\"\"") return;
+  for (const auto& [name, value] : shape) {
+    if (value == "false" || value == "\"\"") continue;
+    if ((value == "0" || value == "0.0") && !ZeroCounts(op, name)) continue;
     std::string plain;
     for (const char c : value) {
       if (c != ' ' && c != '\n' && c != '\t' && c != '\r') plain.push_back(c);
     }
-    if (plain == "[]" || plain == "{}") return;
+    if (plain == "[]" || plain == "{}") continue;
     fields.push_back(absl::StrCat(View(name), "=", plain));
-  });
+  }
   std::sort(fields.begin(), fields.end());
   return absl::StrJoin(fields, " ");
 }
@@ -209,7 +221,8 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
     return absl::StrCat("tests[", index, "].", View(name));
   };
   ReportRows::Test test;
-  std::string shape, out_dtype, pattern;
+  Shape shape;
+  std::string out_dtype, pattern;
   v1::Mode mode = v1::MODE_UNSPECIFIED;
   scan.Object([&](std::string_view name) {
     const auto text = [&](std::string_view key, std::string& value) {
@@ -230,7 +243,7 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
     } else if (name == "mode") {
       mode = ParseWord<v1::Mode>(name, scan.Text()).value_or(v1::MODE_UNSPECIFIED);
     } else if (name == "shape") {
-      shape = ShapeKey(scan);
+      scan.Object([&](std::string_view of_shape) { shape.emplace_back(of_shape, scan.Raw()); });
     } else if (name == "seed") {
       test.seed = std::string(scan.Raw());
     } else if (name == "probes") {
@@ -258,7 +271,8 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
   if (InfoOf(test.op).moves_values() && !test.digest.empty() && !ParseDigest(test.digest)) {
     malformed.Note(field("digest"), "32 hexadecimal digits", absl::StrCat("\"", test.digest, "\""));
   }
-  test.key = absl::StrCat(test.op, " ", shape, " ", test.dtype, " ", out_dtype, " ", pattern);
+  test.key = absl::StrCat(test.op, " ", ShapeKey(test.op, shape), " ", test.dtype, " ", out_dtype,
+                          " ", pattern);
   test.whole_key = !pattern.empty();
   return test;
 }

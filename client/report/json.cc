@@ -290,7 +290,10 @@ Json ShapeOf(const v1::CaseSpec& spec) {
   const Json fields = MessageJson(spec.GetReflection()->GetMessage(spec, field));
   Json shape = Json::object();
   for (const auto& [name, value] : fields.items()) {
-    if ((value.is_number_integer() && value == 0) || (value.is_array() && value.empty())) continue;
+    // A field with presence is there only if its value was said: axis 0 is not the default.
+    const bool said = field->message_type()->FindFieldByName(name)->has_presence();
+    if (!said && value.is_number_integer() && value == 0) continue;
+    if (value.is_array() && value.empty()) continue;
     shape[name] = value;
   }
   return shape;

@@ -7,6 +7,7 @@
 #include "client/cli/baseline_source.h"
 #include "client/report/baseline.h"
 #include "client/report/comparison.h"
+#include "client/report/json.h"
 #include "client/report/side_by_side.h"
 #include "google/protobuf/util/message_differencer.h"
 
@@ -71,6 +72,21 @@ TEST(BaselineDocument, ReadsBackAsItWasWritten) {
   MessageDifferencer differencer;
   differencer.ReportDifferencesToString(&difference);
   EXPECT_TRUE(differencer.Compare(baseline, *read)) << difference;
+}
+
+// Else the times of a sum over the first axis would be those of one over the last.
+TEST(BaselineDocument, KeepsTheAxisZero) {
+  v1::Baseline baseline = Sample();
+  v1::ReduceProblem& reduce = *baseline.mutable_results(0)->mutable_spec()->mutable_reduce();
+  reduce.add_extents(64);
+  reduce.add_extents(64);
+  reduce.set_kind("sum");
+  reduce.set_axis(0);
+  const auto read = ParseBaseline(Indented(BaselineJson(baseline)), "file.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_TRUE(read->results(0).spec().reduce().has_axis());
+  EXPECT_EQ(read->results(0).spec().reduce().axis(), 0);
+  EXPECT_FALSE(ShapeOf(baseline.results(1).spec()).contains("axis"));
 }
 
 TEST(BaselineDocument, OtherVersionsAreNamed) {

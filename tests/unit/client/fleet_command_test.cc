@@ -104,6 +104,27 @@ TEST_F(FleetCommandTest, ADeviationIsRunAgainThereAndOnASibling) {
   EXPECT_THAT(Fleet({"--reruns", "0"}).out, AllOf(HasSubstr("SUSPECT"), Not(HasSubstr("rerun"))));
 }
 
+// As those have that fill a suite's budget: the data of another seed may be right.
+TEST_F(FleetCommandTest, OfCasesOfOneNameTheOneThatFailedIsRunAgain) {
+  for (FakeService& node : nodes_) {
+    node.results[1] = node.results[0];
+    node.results[1].set_index(1);
+    node.results[1].mutable_spec()->set_seed(8);
+  }
+  v1::CaseResult& failed = nodes_[3].results[1];
+  failed.set_verdict(v1::VERDICT_FAILED);
+  failed.add_findings()->set_reason("bound");
+  const Output output = Fleet({"--format", "json"});
+  EXPECT_EQ(output.code, 1) << output.err;
+  const auto accused = nlohmann::json::parse(output.out)["accused"];
+  ASSERT_EQ(accused.size(), 1u);
+  EXPECT_EQ(accused[0]["charge"], "FAILED");
+  for (const std::size_t node : {3, 0}) {
+    ASSERT_THAT(nodes_[node].created(), SizeIs(2));
+    EXPECT_EQ(nodes_[node].created()[1].spec().cases().cases(0).seed(), 8u);
+  }
+}
+
 // What one case did on the device and another on the sibling convicts nobody.
 TEST_F(FleetCommandTest, ASiblingClearsTheLibraryOnlyInACaseThatWentWrongAgain) {
   class Losing : public FakeService {  // the rerun of one case gives no digest

@@ -114,13 +114,29 @@ TEST(Reader, WhatIsNotSaidIsTheSameCaseAsWhatIsFalse) {
       Document(R"({"op": "gemm", "verdict": "PASSED", "shape": {"m": 4, "k": 2}})"), "x");
   const auto wordy = ReadReport(
       Document(
-          R"({"op": "gemm", "verdict": "PASSED", "shape": {"k": 2, "m": 4, "bias": false, "batch": 0, "pads": [ ]}})"),
+          R"({"op": "gemm", "verdict": "PASSED", "shape": {"k": 2, "m": 4, "bias": false, "lda": 0, "pads": [ ]}})"),
       "x");
   EXPECT_EQ(plain->tests[0].key, wordy->tests[0].key);
   const auto other = ReadReport(
       Document(R"({"op": "gemm", "verdict": "PASSED", "shape": {"k": 2, "m": 4, "bias": true}})"),
       "x");
   EXPECT_NE(plain->tests[0].key, other->tests[0].key);
+}
+
+// The default of these fields is another value: with a 0 another result is right, in another time.
+TEST(Reader, AZeroThatIsAValueIsAnotherCase) {
+  const auto key = [](const std::string& op, const std::string& shape) {
+    const auto rows = ReadReport(Document(R"({"shape": {"cols": 4)" + shape + R"(}, "op": ")" + op +
+                                          R"(", "verdict": "PASSED"})"),
+                                 "x");
+    return rows.ok() ? rows->tests[0].key : std::string(rows.status().message());
+  };
+  EXPECT_NE(key("reduce", R"(, "axis": 0)"), key("reduce", ""));
+  EXPECT_NE(key("gemm", R"(, "alpha": 0.0)"), key("gemm", ""));
+  EXPECT_NE(key("layer_norm", R"(, "eps": 0.0)"), key("layer_norm", ""));
+  EXPECT_EQ(key("attention", R"(, "mask_density": 0.0)"), key("attention", ""));
+  EXPECT_EQ(key("rope", R"(, "start": 0)"), key("rope", ""));
+  EXPECT_EQ(key("of another version", R"(, "axis": 0)"), key("of another version", ""));
 }
 
 TEST(Reader, RefusesWhatItCannotRead) {
