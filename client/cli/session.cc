@@ -8,8 +8,10 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/interrupt.h"
 
 namespace assay::client {
@@ -247,20 +249,20 @@ class Watch {
                                "; trying again"));
   }
 
-  std::string JobNames() const {
-    std::string names;
-    for (const client::Run& run : report_.runs) {
-      if (!run.job.name().empty())
-        absl::StrAppend(&names, names.empty() ? "" : " ", run.job.name());
-    }
-    return names;
-  }
-
   void OnFirstInterrupt() {
     const std::lock_guard lock(mutex_);
-    sink_->OnNote(absl::StrCat("assay: leaving ", JobNames(),
-                               " running; come back with `assay watch ", JobNames(),
-                               "`. Ctrl-C again cancels it."));
+    const std::string& targets = context_.globals.targets.targets;
+    const std::string at = targets.empty() ? "" : absl::StrCat(" --target ", targets);
+    std::vector<std::string> names, commands;  // watch follows one job, on the target that has it
+    for (const client::Run& run : report_.runs) {
+      const std::string& name = run.job.name();
+      if (name.empty()) continue;
+      names.push_back(name);
+      commands.push_back(absl::StrCat("`assay watch ", name, at, "`"));
+    }
+    sink_->OnNote(absl::StrCat("assay: leaving ", absl::StrJoin(names, " "),
+                               " running; come back with ", absl::StrJoin(commands, ", "),
+                               ". Ctrl-C again cancels ", names.size() == 1 ? "it." : "them."));
   }
 
   void CancelJobs() {

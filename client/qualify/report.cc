@@ -149,6 +149,7 @@ Json DeviceFitJson(const DeviceFit& device, const std::string& report) {
   json["verdict"] = std::string(Word(code.fitness));
   json["severity"] = std::string(code.severity);
   json["code"] = std::string(code.code);
+  json["reason"] = Line(device.fit.grievances.front());
   json["next_step"] = std::string(code.next_step);
   json["report"] = report;
   if (!device.run.job.name().empty()) json["job"] = device.run.job.name();

@@ -270,7 +270,8 @@ TEST(Interrupt, TheFirstLeavesAndSaysHowToComeBack) {
   user.join();
   EXPECT_EQ(output.code, 4);
   EXPECT_TRUE(service.cancelled().empty());
-  EXPECT_THAT(output.err, HasSubstr("come back with `assay watch jobs/4f2k`"));
+  EXPECT_THAT(output.err, HasSubstr("come back with `assay watch jobs/4f2k --target " +
+                                    service.target() + "`. Ctrl-C again cancels it."));
 }
 
 TEST(Interrupt, TheSecondCancels) {

@@ -112,6 +112,7 @@ TEST(QualifyCommand, WhatIsWrongIsKeptWhereTheStreamBreaks) {
   EXPECT_EQ(output.code, 1) << output.out;
   const auto device = nlohmann::json::parse(output.out)["devices"][0];
   EXPECT_EQ(device["code"], "A103");
+  EXPECT_THAT(std::string(device["reason"]), HasSubstr(std::string(device["findings"][0]["why"])));
   EXPECT_EQ(device["cases"], 3);
   std::vector<std::string> codes;
   for (const auto& finding : device["findings"]) codes.push_back(finding["code"]);
