@@ -164,7 +164,6 @@ absl::StatusOr<v1::Baseline> Baselines::Create(const v1::CreateBaselineRequest& 
   if (!baseline.ok()) return baseline.status();
   if (baseline->results().empty()) return absl::FailedPreconditionError(Cat(job, kNoTimeCounts));
   baseline->set_name(Cat(kPrefix, id));
-  baseline->clear_untimed();
   *baseline->mutable_create_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   if (absl::Status s = store_.CreateBaseline(*baseline); !s.ok()) return s;
   Log(LogLevel::kInfo, "baseline.created",

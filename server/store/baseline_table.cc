@@ -19,9 +19,9 @@ absl::Status NoSuch(std::string_view name) {
 
 absl::Status InsertBaseline(Database& database, const v1::Baseline& baseline) {
   v1::Baseline summary = baseline;
-  summary.clear_results();
   v1::Baseline results;
-  *results.mutable_results() = baseline.results();
+  results.mutable_results()->Swap(summary.mutable_results());
+  results.mutable_untimed()->Swap(summary.mutable_untimed());
   const std::string summary_blob = summary.SerializeAsString();
   const std::string results_blob = results.SerializeAsString();
   absl::StatusOr<Statement> insert =
@@ -61,6 +61,7 @@ absl::StatusOr<v1::Baseline> ReadBaseline(Database& database, std::string_view n
     return Unreadable("baseline", Cat("\"", name, "\""));
   }
   baseline.mutable_results()->Swap(results.mutable_results());
+  baseline.mutable_untimed()->Swap(results.mutable_untimed());
   return baseline;
 }
 

@@ -385,6 +385,27 @@ TEST_F(StoredBaselines, AFileOfAKernelThatIsWrongNowIsNotHeldForOneThatIsMissing
   EXPECT_TRUE(absl::IsFailedPrecondition(baselines.Compare(request).status())) << "as a job's";
 }
 
+// Else the times of a night whose kernel is wrong would pass once they are stored.
+TEST_F(StoredBaselines, WhatLostItsTimeIsStoredToo) {
+  v1::CaseResult wrong = Timed(8, 1, v1::VERDICT_FAILED);
+  Find(wrong, "bound");
+  Baselines baselines(*store_);
+  v1::CreateBaselineRequest create;
+  create.set_baseline_id("tonight");
+  *create.mutable_baseline() = Of({wrong, Timed(16, 1)});
+  const auto created = baselines.Create(create);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->case_count(), 1);
+  v1::CompareBaselinesRequest request;
+  *request.mutable_baseline()->mutable_inline_() = Of({Timed(8, 1), Timed(16, 1)});
+  request.mutable_current()->set_name("baselines/tonight");
+  const auto response = baselines.Compare(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->lost_size(), 1);
+  EXPECT_EQ(response->lost(0).verdict(), v1::VERDICT_FAILED);
+  EXPECT_THAT(response->missing(), IsEmpty());
+}
+
 TEST_F(StoredBaselines, TimesOfACallersOwnAreBounded) {
   v1::Baseline many;
   for (int i = 0; i < 10'001; ++i) many.add_results();
