@@ -32,6 +32,11 @@ std::string ModelOf(const ReportRows& report, const std::string& target, const s
   return known == daemon->second.models.end() ? report.model : known->second;
 }
 
+std::string WhichJob(const ReportRows& report) {
+  return !report.job.empty() ? report.job
+                             : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
+}
+
 }  // namespace
 
 std::optional<Digest> ParseDigest(std::string_view text) {
@@ -128,22 +133,20 @@ void Fleet::NoteShortfall(const ReportRows& report) {
        count});
 }
 
-bool Fleet::Meet(const ReportRows& report, const std::string& target, std::uint32_t at) {
+std::int64_t Fleet::Meet(const ReportRows& report, const std::string& target, std::uint32_t at) {
   FleetDevice& device = devices[at];
-  const std::string which =
-      !report.job.empty() ? report.job
-                          : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
-  if (!seen_.emplace(at, which).second) {
+  const auto [seen, is_new] = seen_.try_emplace({at, WhichJob(report)}, 0);
+  if (is_new) {
+    ++device.reports;
+    AddOnce(device.jobs, report.job);
+    AddOnce(device.suites, report.suite_version.empty()
+                               ? report.suite
+                               : absl::StrCat(report.suite, " ", report.suite_version));
+    AddOnce(device.seeds, report.seed);
+  } else {
     duplicates.push_back(absl::StrCat(report.source, ": ", device.target, " ", device.id, " ",
-                                      which, " is there already, counted once"));
-    return false;
+                                      WhichJob(report), " is there already, counted once"));
   }
-  ++device.reports;
-  AddOnce(device.jobs, report.job);
-  AddOnce(device.suites, report.suite_version.empty()
-                             ? report.suite
-                             : absl::StrCat(report.suite, " ", report.suite_version));
-  AddOnce(device.seeds, report.seed);
   if (!device.generated_at ||
       (report.generated_at && *report.generated_at >= *device.generated_at)) {
     device.generated_at = report.generated_at;
@@ -152,7 +155,7 @@ bool Fleet::Meet(const ReportRows& report, const std::string& target, std::uint3
     device.versions = report.versions;
     device.state = report.state;
   }
-  return true;
+  return seen->second;
 }
 
 void Fleet::NoteRun(const ReportRows::Test& test, const CaseIds& ids) {
@@ -244,7 +247,11 @@ void Fleet::AddTest(const ReportRows::Test& test, std::uint32_t at, std::uint32_
 void Fleet::Add(const ReportRows& report) {
   ++reports;
   NoteShortfall(report);
-  std::map<std::uint32_t, bool> fresh;  // device -> its results are new
+  struct Heard {
+    std::int64_t known = 0;  // results that an earlier report of the job has
+    std::int64_t here = 0;
+  };
+  std::map<std::uint32_t, Heard> heard;  // by device
   Places places;
   const std::uint32_t job = texts_.Id(report.job);
   for (const ReportRows::Test& test : report.tests) {
@@ -255,8 +262,16 @@ void Fleet::Add(const ReportRows& report) {
       place->second = DeviceOf(report, target, device_name.substr(device_name.rfind('/') + 1));
     }
     const std::uint32_t at = place->second;
-    if (!fresh.contains(at)) fresh[at] = Meet(report, target, at);
-    if (fresh[at]) AddTest(test, at, job);
+    const auto [device, is_first] = heard.try_emplace(at);
+    if (is_first) device->second.known = Meet(report, target, at);
+    // The results of a job keep their order: those of a report that was written before its end are
+    // the first.
+    if (device->second.here++ >= device->second.known) AddTest(test, at, job);
+  }
+  std::map<std::uint32_t, bool> fresh;  // device -> some of its results are new
+  for (const auto& [at, device] : heard) {
+    fresh[at] = device.here > device.known;
+    seen_[{at, WhichJob(report)}] = std::max(device.known, device.here);
   }
   NoteJobs(report, places);
   NoteVerdicts(report, places, fresh);

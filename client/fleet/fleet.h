@@ -193,8 +193,9 @@ struct KernelCounts {
 // Everything known of a fleet. Filled by Add; then const.
 class Fleet {
  public:
-  // Takes a report's rows. What of it was there already (the same node, device and job)
-  // is counted once and named in `duplicates`.
+  // Takes a report's rows. What of it was there already (the same node, device and job) is counted
+  // once and named in `duplicates`. Of a job that one report has to its end and another one does
+  // not, all results count.
   void Add(const ReportRows& report);
 
   // Gives each node the shortest name that only it has: the machine's, else the address,
@@ -235,8 +236,8 @@ class Fleet {
  private:
   std::uint32_t DeviceOf(const ReportRows& report, const std::string& target,
                          const std::string& id);
-  // Takes what the report says of a device; false if it was there already.
-  bool Meet(const ReportRows& report, const std::string& target, std::uint32_t device);
+  // Takes what the report says of a device. Returns how many results of its job are there already.
+  std::int64_t Meet(const ReportRows& report, const std::string& target, std::uint32_t device);
   void NoteShortfall(const ReportRows& report);
   // One result's texts as numbers.
   struct CaseIds {
@@ -257,7 +258,7 @@ class Fleet {
   Texts texts_;
   // By host, id, and UUID, the daemon's instance or its address.
   std::map<std::tuple<std::string, std::string, std::string>, std::uint32_t> device_ids_;
-  std::set<std::tuple<std::uint32_t, std::string>> seen_;                  // device, job
+  std::map<std::tuple<std::uint32_t, std::string>, std::int64_t> seen_;    // device, job: results
   std::set<std::tuple<std::string, std::string, std::string>> seen_jobs_;  // target, job, message
   struct Ran {
     std::uint32_t id = 0, devices = 0;

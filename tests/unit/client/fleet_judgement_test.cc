@@ -504,6 +504,26 @@ TEST(Reports, OfTheSameJobCountOnce) {
   EXPECT_EQ(fleet.results, 2);
 }
 
+// Of one that was read while the job ran, and one of its end, in whichever order they are named.
+TEST(Reports, OfAJobThatRanAndThenEndedCountWhole) {
+  ReportRows whole = MakeReport("a1");
+  whole.tests = {MakeTest(0), MakeTest(1)};
+  whole.tests[1].verdict = "FAILED";
+  whole.tests[1].reason = "bound";
+  ReportRows early = whole;
+  early.state = "RUNNING";
+  early.tests.pop_back();
+  ReportRows other = MakeReport("a2");
+  other.tests = {MakeTest(0), MakeTest(1)};
+  for (const auto& reports : {std::vector{early, whole, other}, std::vector{whole, early, other}}) {
+    Fleet fleet;
+    const Judgement judgement = JudgeReports(reports, &fleet);
+    EXPECT_THAT(Names(fleet, judgement), ElementsAre("FAILED a1 cuda:0"));
+    EXPECT_EQ(fleet.results, 4);
+    EXPECT_THAT(fleet.duplicates, SizeIs(1));
+  }
+}
+
 // A good daemon, and a bad one that is named twice.
 TEST(Reports, OfOneDaemonByTwoAddressesHaveOneVote) {
   auto reports = Votes({{"good", 'a', {}}, {"bad", 'b', {}}, {"bad", 'b', {}}});
