@@ -345,6 +345,8 @@ TEST(Qualify, ARequiredKernelThatIsNotThereFails) {
   DeviceEvidence evidence = Evidence({kRight});
   evidence.job.add_findings()->set_reason("unsupported");
   EXPECT_EQ(CodeOf(evidence), "A401");
+  evidence.job.mutable_findings(0)->set_reason("empty");
+  EXPECT_EQ(CodeOf(evidence), "A308") << "no case of the suite runs it: as the daemon has it";
 }
 
 TEST(Qualify, IgnoredCodesDoNotCount) {
