@@ -124,7 +124,11 @@ class Reader {
     const double rows = gate_.places ? static_cast<double>(sums_.count) /
                                            static_cast<double>(plan_.output.extents.cols)
                                      : 1;
-    return model_.gain_floor + model_.gain_of_row / std::sqrt(rows) + kGainErrors * error;
+    // Hold multiplies the limit by what the order of the terms does to R. It is known what it does
+    // to the gain.
+    const double of_orders = gate_.order_gain > 0 ? gate_.order_gain / gate_.doubtful : 0.0;
+    return model_.gain_floor + model_.gain_of_row / std::sqrt(rows) + kGainErrors * error +
+           of_orders;
   }
 
   // Whether R is that of a right kernel without one row, column, tile or element.
@@ -158,7 +162,8 @@ class Reader {
       Hold(rms, limit, Reason::kStructure,
            absl::StrFormat("%s has residuals of %.3g times what rounding gives (at most %.3g); all "
                            "elements together have %.3g",
-                           name, rms, limit, Rms(sums_.sum_squared, sums_.count)));
+                           name, rms, limit, Rms(sums_.sum_squared, sums_.count)),
+           gate_.group_orders);
     };
     hold(sums_.row, Cat("row ", At(sums_.row.index * x.cols)));
     hold(sums_.column, Cat("column ", sums_.column.index));

@@ -42,6 +42,11 @@ struct PrecisionGate {
   bool places = true;
   // How many times further what all elements of a row share must be before it fails.
   RowOrders row_orders = {};
+  // The common factor of all elements that another order of their sums may make.
+  double order_gain = 0;
+  // How many times further a row or a column must be before it fails: the order of the terms may
+  // move its elements more than a sample of all elements shows.
+  double group_orders = 1;
 };
 
 // The gate of data that this product generated: a statistic beyond its limit fails if the model

@@ -117,6 +117,8 @@ constexpr std::size_t kOrderCount = std::size(kOrders);
 struct Squares {
   std::int64_t elements = 0;
   std::array<double, kOrderCount> orders = {};  // Σe²/σ²
+  std::array<double, kOrderCount> shared = {};  // Σe·r/σ²
+  double reference = 0;                         // Σr²/σ²
   double prefix = 0;                            // Σσ_W²/σ²
 };
 
@@ -179,18 +181,24 @@ Squares MeasureBatch(const SampledProducts& products, DType output,
     const double width = e.high - e.low;
     const double prefix =
         factor * factor * u * u / 3 * (terms * width * width + e.square) + rounding;
-    std::array<double, kOrderCount> ratios;
+    const double r = factor * e.sum;
+    std::array<double, kOrderCount> ratios, shared;
     bool finite = e.square > 0 && variance > 0 && std::isfinite(prefix / variance);
     for (std::size_t o = 0; o < kOrderCount; ++o) {
       const double got = Quantise(factor * static_cast<double>(sums[o][i]), output);
-      const double error = got - factor * e.sum;
+      const double error = got - r;
       ratios[o] = error * error / variance;
+      shared[o] = error * r / variance;
       finite = finite && std::isfinite(ratios[o]);
     }
     if (!finite) continue;
     ++squares.elements;
     squares.prefix += prefix / variance;
-    for (std::size_t o = 0; o < kOrderCount; ++o) squares.orders[o] += ratios[o];
+    squares.reference += r * r / variance;
+    for (std::size_t o = 0; o < kOrderCount; ++o) {
+      squares.orders[o] += ratios[o];
+      squares.shared[o] += shared[o];
+    }
   }
   return squares;
 }
@@ -225,7 +233,11 @@ OrderEffect EmulateOrders(const SampledProducts& products, DType output) {
   for (const Squares& s : of) {
     all.elements += s.elements;
     all.prefix += s.prefix;
-    for (std::size_t o = 0; o < kOrderCount; ++o) all.orders[o] += s.orders[o];
+    all.reference += s.reference;
+    for (std::size_t o = 0; o < kOrderCount; ++o) {
+      all.orders[o] += s.orders[o];
+      all.shared[o] += s.shared[o];
+    }
   }
   if (all.elements == 0) return effect;
   const double n = static_cast<double>(all.elements);
@@ -235,6 +247,14 @@ OrderEffect EmulateOrders(const SampledProducts& products, DType output) {
   effect.order = kOrders[largest - all.orders.begin()].name;
   effect.prefix_rms = std::sqrt(all.prefix / n);
   effect.factor = std::max(1.0, effect.largest_rms / kUsualOrderRms);
+  // A sample of few elements has a gain by chance, too.
+  constexpr double kByChance = 3;
+  for (std::size_t o = 0; o < kOrderCount && all.reference > 0; ++o) {
+    const double rms = std::max(1.0, std::sqrt(all.orders[o] / n));
+    const double gain =
+        std::abs(all.shared[o]) / all.reference - kByChance * rms / std::sqrt(all.reference);
+    effect.largest_gain = std::max(effect.largest_gain, gain);
+  }
   return effect;
 }
 

@@ -5,9 +5,12 @@
 // order. A user's own tensors may be sorted, smooth or alternating, and then some right kernels err
 // more. For each order,
 //   R = √(mean of e²/σ²)    σ² = (factor·u)²/3·(V + Q) + ulp²/12
+//   g = Σ(e·r/σ²)/Σ(r²/σ²)
 // over the sampled elements, where e is the error of the emulated sum, rounded to the output's
 // format. λ is the largest R of all orders. Data in random order have λ of at most 0.74, so a
-// threshold F that was set for such data becomes F·max(1, λ/0.74).
+// threshold F that was set for such data becomes F·max(1, λ/0.74). g is the relative error that all
+// elements share. It is near 0 for such data. Sums of few distinct products of one sign round them
+// in the same way in all elements: nearly all of their error is shared, however small R is.
 //
 // For contiguous orders (sequential, pairwise, blocks, split-K) there is a model that needs no
 // emulation: with W = max − min of the prefix sums, 0 among them, Σs² <= K·W² for every contiguous
@@ -33,6 +36,7 @@ struct OrderEffect {
   double largest_rms = 0;     // λ
   std::string_view order;     // the order that has it: "sequential", "2 lanes"
   double prefix_rms = 0;      // √(mean of σ_W²/σ²)
+  double largest_gain = 0;    // the largest |g|, less what a sample may have by chance
   // What thresholds are multiplied by: max(1, λ/0.74).
   double factor = 1;
 };

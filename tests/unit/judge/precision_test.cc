@@ -226,6 +226,35 @@ TEST_F(PrecisionOf, TheOrderOfARowsSumsIsAllowedForWhatTheRowShares) {
   EXPECT_EQ(said(0, 0, 3.1), Verdict::kFailed);
 }
 
+// Sums of few distinct products share nearly all of their error. The limit of the gain grows by
+// what the orders give, and is multiplied by what they do to R.
+TEST_F(PrecisionOf, TheOrderOfSumsMayGiveAllElementsAFactor) {
+  PrecisionGate gate = {.fails = 6, .doubtful = 3};
+  const auto said = [&](double gain) {
+    sums_.error_reference = gain * sums_.reference_squared;
+    const PrecisionReading reading = Read(gate);
+    return reading.findings.empty() ? Verdict::kPassed : reading.findings[0].verdict;
+  };
+  const double base = 1e-6 + 8e-8;  // of this model and these sums
+  EXPECT_EQ(said(3 * base * 0.99), Verdict::kPassed);
+  EXPECT_EQ(said(6 * base * 1.01), Verdict::kFailed);
+  gate.order_gain = 5e-6;
+  EXPECT_EQ(said(3 * base + 4.9e-6), Verdict::kPassed);
+  EXPECT_EQ(said(3 * base + 5.1e-6), Verdict::kInconclusive);
+  EXPECT_EQ(said(6 * base + 9.9e-6), Verdict::kInconclusive);
+  EXPECT_EQ(said(6 * base + 10.1e-6), Verdict::kFailed);
+}
+
+TEST_F(PrecisionOf, TheOrderOfSumsMayMoveARowMoreThanAll) {
+  PrecisionGate gate = {.fails = 2, .doubtful = 1, .places = false};
+  sums_.row = {3, 64, 64, 64.0 * 81};  // R = 9, the limit is 4
+  ASSERT_EQ(Read(gate).findings.size(), 1u);
+  EXPECT_EQ(Read(gate).findings[0].verdict, Verdict::kFailed);
+  gate.group_orders = 1.2;
+  ASSERT_EQ(Read(gate).findings.size(), 1u);
+  EXPECT_EQ(Read(gate).findings[0].verdict, Verdict::kInconclusive);
+}
+
 TEST_F(PrecisionOf, NothingThatCountsSaysNothing) {
   sums_ = {};
   EXPECT_FALSE(Read().precision);

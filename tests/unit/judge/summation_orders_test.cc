@@ -96,6 +96,47 @@ TEST(SummationOrders, NoRightOrderExceedsTheThresholds) {
   }
 }
 
+// The 16 levels of four bits, times a scale, as a dequantised operand has them.
+Data FourBitData() {
+  return {"four bits", [](std::int64_t, std::int64_t, auto& random) {
+            const double level = static_cast<double>(random() % 16);
+            return To(DType::kF32, static_cast<float>(level) * 0.037f);
+          }};
+}
+
+// g of fp32 outputs.
+double Gain(const SampledProducts& products, const std::vector<double>& output) {
+  const OutputSteps steps = OutputStepsOf(DType::kF32);
+  double errors = 0, squares = 0;
+  for (std::int64_t i = 0; i < products.count(); ++i) {
+    double r = 0, q = 0;
+    for (std::int64_t k = 0; k < products.terms; ++k) {
+      const double x = products.left_of(i)[k] * products.right_of(i)[k];
+      r += x;
+      q += x * x;
+    }
+    const double terms = static_cast<double>(products.terms);
+    const double variance = SumVariance(terms, 0x1p-24, r, q) + steps.Variance(r);
+    errors += (output[static_cast<std::size_t>(i)] - r) * r / variance;
+    squares += r * r / variance;
+  }
+  return errors / squares;
+}
+
+// Sums of few distinct positive products are all too large or all too small.
+TEST(SummationOrders, FewLevelsShareTheirError) {
+  const Matrices m(FourBitData(), FourBitData(), 4096, 5);
+  const SampledProducts products = m.Products();
+  const OrderEffect e = EmulateOrders(products, DType::kF32);
+  for (const Order& order : UsualOrders()) {
+    EXPECT_LT(std::abs(Gain(products, order.multiply(m))), 2 * e.largest_gain) << order.name;
+  }
+  EXPECT_GT(e.largest_gain, 10 * 0x1p-24);
+  const OrderEffect random =
+      EmulateOrders(Matrices(NormalData(), NormalData(), 4096, 5).Products(), DType::kF32);
+  EXPECT_LT(random.largest_gain, 0x1p-24);
+}
+
 TEST(SummationOrders, TF32InputsExceedTheThresholds) {
   const auto tf32 = [](float v) { return To(DType::kTF32, v); };
   for (const Pair& pair : OrderedData()) {
