@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/judge/input_stats.h"
@@ -103,13 +104,27 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
   return weight;
 }
 
-void DoubtForNarrowSums(DType input, Judgement& judgement) {
+namespace {
+
+void Doubt(Judgement& judgement, std::string_view why) {
   judgement.verdict = Verdict::kInconclusive;
   Finding& first = judgement.findings.front();
   first.reason = Reason::kSuspect;
   first.blame = UsualBlame(Reason::kSuspect);
-  Append(&first.message, "; sums of 14 bits explain it, which some matrix units have for ",
-         Name(input), ": whether this kernel's may be so is not known");
+  Append(&first.message, why);
+}
+
+}  // namespace
+
+void DoubtForNarrowSums(DType input, Judgement& judgement) {
+  Doubt(judgement, Cat("; sums of 14 bits explain it, which some matrix units have for ",
+                       Name(input), ": whether this kernel's may be so is not known"));
+}
+
+void DoubtForFlushing(Judgement& judgement) {
+  Doubt(judgement,
+        "; 0 in place of subnormal products, sums or results explains it: whether this kernel may "
+        "give that is not known");
 }
 
 }  // namespace assay::kernels

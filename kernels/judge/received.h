@@ -39,6 +39,11 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
 // becomes INCONCLUSIVE.
 void DoubtForNarrowSums(DType input, Judgement& judgement);
 
+// Nor does anybody say whether it gives 0 where a product, a sum or a result is subnormal, as GPU
+// code compiled for speed does. Its output failed its bound, and that explains it: the judgement
+// becomes INCONCLUSIVE.
+void DoubtForFlushing(Judgement& judgement);
+
 }  // namespace assay::kernels
 
 #endif  // ASSAY_KERNELS_JUDGE_RECEIVED_H_

@@ -23,6 +23,7 @@
 #include "kernels/judge/slices.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/ops/common/arithmetic.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/hex.h"
@@ -270,9 +271,14 @@ class Comparing final : public TensorComparison {
     Judgement judgement = Judge(case_, plan(), evidence);
     if (computed && judgement.verdict == Verdict::kFailed &&
         judgement.findings.front().reason == Reason::kBound) {
-      const absl::StatusOr<bool> explains = NarrowSumsExplain();
+      absl::StatusOr<bool> explains = NarrowSumsExplain();
+      if (explains.ok() && *explains) {
+        DoubtForNarrowSums(case_.dtype, judgement);
+      } else if (explains.ok()) {
+        explains = FlushingExplains();
+        if (explains.ok() && *explains) DoubtForFlushing(judgement);
+      }
       if (!explains.ok()) return explains.status();
-      if (*explains) DoubtForNarrowSums(case_.dtype, judgement);
     }
     if (!computed && case_.criterion == Criterion::kDerived) SayAccumulations(judgement.findings);
     outcome_.verdict = judgement.verdict;
@@ -386,18 +392,36 @@ class Comparing final : public TensorComparison {
   // output would be within the bound of the narrowest sums that hardware has.
   absl::StatusOr<bool> NarrowSumsExplain() {
     if (!MayBeSummedNarrowly(case_.dtype)) return false;
-    const Plan wide = plan();
+    Plan narrow = plan();
+    op_->HoldTo(case_, NarrowestAccumulator(), narrow);
+    return Explains(narrow);
+  }
+
+  // Nor whether it takes subnormal products, sums and results for 0.
+  absl::StatusOr<bool> FlushingExplains() {
+    // Far more than sums of subnormal numbers lose: the reference is computed for less alone.
+    constexpr double kLarge = 0x1p-60;
+    const ElementSample& worst = outcome_.compare->worst;
+    if (worst.index < 0 || !(std::abs(worst.actual - worst.expected) < kLarge)) return false;
+    Plan flushing = plan();
+    flushing.flushes_subnormals = true;
+    return Explains(flushing);
+  }
+
+  // Whether all of the output would be within the bound of this plan.
+  absl::StatusOr<bool> Explains(const Plan& other) {
+    const Plan own = plan();
     const CompareResult compared = *outcome_.compare;
-    op_->HoldTo(case_, NarrowestAccumulator(), *outcome_.plan);
+    outcome_.plan = other;
     absl::Status status = ComputeReference();
     clock_.Enter(Phase::kCompare);
     if (status.ok()) status = Compare();
-    const CompareResult narrow = *outcome_.compare;
-    outcome_.plan = wide;
+    const CompareResult by_other = *outcome_.compare;
+    outcome_.plan = own;
     outcome_.compare = compared;
     if (status.ok()) status = ComputeReference();
     if (!status.ok()) return status;
-    return narrow.beyond_proven == 0 && narrow.class_mismatches == 0;
+    return by_other.beyond_proven == 0 && by_other.class_mismatches == 0;
   }
 
   CompareRequest Request(const TensorView& output, const Gating& gating) const {
@@ -407,6 +431,11 @@ class Comparing final : public TensorComparison {
     request.allowance = reference_.allowance;
     request.proven_factor = plan().proven_factor;
     request.exact = plan().exact;
+    // Formats with less range than the accumulator are seldom flushed, and their smallest normal
+    // number is not small.
+    request.flushes_subnormals =
+        plan().flushes_subnormals &&
+        Info(output.dtype).min_normal <= ArithmeticOf(case_.dtype).min_normal;
     request.gate = gating.gate;
     request.atol = gating.atol;
     request.rtol = gating.rtol;

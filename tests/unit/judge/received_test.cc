@@ -260,5 +260,18 @@ TEST(DoubtForNarrowSums, IsSaidOfTheFirstFinding) {
   EXPECT_EQ(j.findings[1].reason, Reason::kBias);
 }
 
+TEST(DoubtForFlushing, IsSaidOfTheFirstFinding) {
+  Judgement j;
+  j.verdict = Verdict::kFailed;
+  j.findings = {{Reason::kBound, "3 elements"}};
+  DoubtForFlushing(j);
+  EXPECT_EQ(j.verdict, Verdict::kInconclusive);
+  EXPECT_EQ(j.findings[0].reason, Reason::kSuspect);
+  EXPECT_EQ(j.findings[0].blame, Blame::kNobody);
+  EXPECT_EQ(j.findings[0].message,
+            "3 elements; 0 in place of subnormal products, sums or results explains it: whether "
+            "this kernel may give that is not known");
+}
+
 }  // namespace
 }  // namespace assay

@@ -160,6 +160,24 @@ TEST_F(CompareProduct, OnlyWhatFlushingExplainsIsNotAFailure) {
   EXPECT_EQ(Done().verdict, Verdict::kFailed);
 }
 
+// Normal numbers may have subnormal products, and code that is compiled for speed gives 0 for them.
+TEST_F(CompareProduct, FlushedProductsOfNormalNumbersAreDoubted) {
+  bytes_[2] = Packed(DType::kF32, {0x1p-70, 0, 0, 1, 2, 3});
+  bytes_[3] = Packed(DType::kF32, {0x1p-60, 0, 0, 1, 1, 1});
+  bytes_[0] = Packed(DType::kF32, {0x1p-130, 0, 0x1p-60 + 3, 5});
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+  bytes_[0] = Packed(DType::kF32, {0, 0, 3, 5});
+  const CaseOutcome flushed = Done();
+  EXPECT_EQ(flushed.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(flushed.findings.empty());
+  EXPECT_EQ(ReasonWord(flushed.findings.front().reason), "suspect");
+  EXPECT_THAT(flushed.findings.front().message, HasSubstr("0 in place of subnormal products"));
+  bytes_[0] = Packed(DType::kF32, {0x1p-100, 0, 3, 5});
+  EXPECT_EQ(Done().verdict, Verdict::kFailed) << "far more than flushing loses";
+  bytes_[0] = Packed(DType::kF32, {0, 0, 3, 4});
+  EXPECT_EQ(Done().verdict, Verdict::kFailed) << "another element is wrong";
+}
+
 // An im2col kernel multiplies the padding's zeros, an implicit one skips them.
 TEST_F(CompareTensors, InfiniteWeightsBesidePaddingHaveNoAgreedResult) {
   c_.has_operation = true;
