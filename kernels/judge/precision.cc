@@ -224,7 +224,7 @@ class Reader {
       limit = std::min(limit, std::max(kScatteredErrors * deviation, Scatter(scale)));
     }
     const double floor = std::max(kScaleRoundings * model_.roundoff, model_.direction_floor);
-    Hold(std::abs(scale), floor + limit, Reason::kStructure,
+    Hold(std::abs(scale), floor + limit + gate_.row_orders.scale, Reason::kStructure,
          absl::StrFormat("%s is off by %.3g (± %.2g)", model_.direction_name, scale, deviation));
   }
 

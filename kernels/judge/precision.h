@@ -32,6 +32,8 @@ namespace assay::inline kernels {
 struct RowOrders {
   double offset = 1;
   double gain = 1;
+  // How far the scale of a softmax's arguments may be off: equal arguments are rounded alike.
+  double scale = 0;
 };
 
 // How many times its limit a statistic must be before a verdict follows. Infinity: never.

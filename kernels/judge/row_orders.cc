@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "kernels/judge/pieces.h"
@@ -70,6 +71,45 @@ struct RowOrderSums {
   }
 };
 
+// The scale of the arguments that a softmax seems to have if it rounds x·log2(e): the fit e = s·D
+// of softmax_deviation.h, with σ without what is common to a row.
+class ScaleOfRounded {
+ public:
+  // r: the results of the row.
+  void Add(const std::vector<double>& x, const std::vector<double>& r) {
+    const double max = *std::max_element(x.begin(), x.end());
+    const double top = Argument(max);
+    double all = 0, weights = 0, center = 0;
+    std::vector<double> weight(x.size()), y(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      y[i] = std::exp2(Argument(x[i]) - top);
+      all += y[i];
+      weight[i] = r[i] > 0 ? 1 / ((x[i] - max) * (x[i] - max) + x[i] * x[i] + 18) : 0.0;
+      weights += weight[i];
+      center += weight[i] * (x[i] - max);
+    }
+    if (!(weights > 0) || !std::isfinite(center)) return;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (weight[i] == 0) continue;
+      const double from = x[i] - max - center / weights;
+      errors_ += weight[i] * (y[i] / all / r[i] - 1) * from;
+      squares_ += weight[i] * from * from;
+    }
+  }
+  double Scale() const {
+    const double scale = squares_ > 0 ? std::abs(errors_ / squares_) : 0.0;
+    return std::isfinite(scale) ? scale : 0.0;
+  }
+
+ private:
+  static double Argument(double x) {
+    constexpr float kLog2E = 1.44269504088896340736f;
+    return static_cast<double>(static_cast<float>(x) * kLog2E);
+  }
+
+  double errors_ = 0, squares_ = 0;
+};
+
 // Whether the fit of a row's errors counts the row.
 bool Counts(const RowAddends& addends, const std::vector<double>& row) {
   const double common = addends.elements ? row.front() : 0.0;
@@ -99,16 +139,24 @@ absl::StatusOr<RowOrders> EmulateRowOrders(const PrecisionSubject& s) {
   const RowAddends addends = RowAddendsOf(s.c);
   std::vector<double> row(static_cast<std::size_t>(n));
   RowOrderSums sums = {RowSums(n), RowSums(n)};
+  const bool has_arguments = std::holds_alternative<SoftmaxProblem>(s.c.problem);
+  std::vector<double> arguments(has_arguments ? row.size() : 0);
+  ScaleOfRounded scale;
   for (std::int64_t i = 0; i < count; ++i) {
     // The first row that counts, of those up to the next place.
     for (std::int64_t at = i * rows / count; at < (i + 1) * rows / count; ++at) {
       if (absl::Status status = ReadRow(s, addends, at * n, row); !status.ok()) return status;
       if (!Counts(addends, row)) continue;
+      if (has_arguments) {
+        s.inputs.Read(0, at * n, n, arguments.data());
+        scale.Add(arguments, row);
+      }
       sums.Add(addends, row);
       break;
     }
   }
-  return RowOrders{.offset = sums.offset.Factor(), .gain = sums.gain.Factor()};
+  return RowOrders{
+      .offset = sums.offset.Factor(), .gain = sums.gain.Factor(), .scale = scale.Scale()};
 }
 
 }  // namespace assay::kernels

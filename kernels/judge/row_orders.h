@@ -9,6 +9,10 @@
 //   the squares of their distances      for the factor: they give the scale; in the RMS form the
 //   from the mean                       squares of the elements
 //   the exponentials of a softmax       for the factor; there is no offset
+// The arguments of a softmax may be multiplied by log2(e) before the maximum is subtracted, and
+// rounded. Arguments of few distinct values have few errors, which are those of all rows: together
+// they may look like another scale of the arguments. So the scale that such a kernel seems to have
+// is measured, too, on the same rows.
 // Rows that the fit leaves out (runtime/residuals_rule.h) explain nothing and are left out here,
 // too: those that are not finite, zeros, and rows of a layer norm whose elements are all equal.
 #ifndef ASSAY_KERNELS_JUDGE_ROW_ORDERS_H_

@@ -104,6 +104,20 @@ TEST_F(RowOrdersOf, RowsPaddedWithZerosExplainErrorsOfTheFactor) {
   EXPECT_LT(Orders(kRms).gain, 1.3) << "zeros round nothing";
 }
 
+// Rounded to 2^-14 before the maximum is subtracted, seven arguments have seven errors.
+TEST_F(RowOrdersOf, FewLargeArgumentsOfASoftmaxLookLikeAnotherScale) {
+  for (std::size_t i = 0; i < inputs_.x.size(); ++i) {
+    inputs_.x[i] = static_cast<double>(i * i % 7) - 3;
+  }
+  MakeSoftmax();
+  for (double& x : inputs_.x) x += 1000;
+  EXPECT_GT(Orders(SoftmaxProblem{}).scale, 30 * 0x1p-24);
+  EXPECT_EQ(Orders(kRms).scale, 0) << "a norm has none";
+  Fill(0, 0);
+  MakeSoftmax();
+  EXPECT_LT(Orders(SoftmaxProblem{}).scale, 0x1p-24);
+}
+
 TEST_F(RowOrdersOf, RowsThatAreNotFiniteAreLeftOut) {
   Fill(0, 0);
   std::fill_n(inputs_.x.begin(), cols_, std::numeric_limits<double>::quiet_NaN());
