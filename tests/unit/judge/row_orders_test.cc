@@ -106,6 +106,7 @@ TEST_F(RowOrdersOf, RowsPaddedWithZerosExplainErrorsOfTheFactor) {
 
 // Rounded to 2^-14 before the maximum is subtracted, seven arguments have seven errors.
 TEST_F(RowOrdersOf, FewLargeArgumentsOfASoftmaxLookLikeAnotherScale) {
+  inputs_.x.resize(static_cast<std::size_t>(rows_ * cols_));
   for (std::size_t i = 0; i < inputs_.x.size(); ++i) {
     inputs_.x[i] = static_cast<double>(i * i % 7) - 3;
   }
