@@ -165,6 +165,7 @@ constexpr struct {
     {"i1", {1, v1::DTYPE_INT8}},        {"b1", {1, v1::DTYPE_INT8}},
     {"u1", {1, v1::DTYPE_UNSPECIFIED}}, {"u2", {2, v1::DTYPE_UNSPECIFIED}},
     {"V1", {1, v1::DTYPE_UNSPECIFIED}}, {"V2", {2, v1::DTYPE_UNSPECIFIED}},
+    {"f1", {1, v1::DTYPE_E5M2}},  // as ml_dtypes calls e5m2 alone
 };
 
 // What NumPy calls a type that is not taken: "i8" is int64.

@@ -76,6 +76,7 @@ TEST(Npy, WhatElementsSayTheyAre) {
   EXPECT_EQ(dtype("|i1"), v1::DTYPE_INT8);
   EXPECT_EQ(dtype("<i4"), v1::DTYPE_INT32);
   EXPECT_EQ(dtype("|b1"), v1::DTYPE_INT8);
+  EXPECT_EQ(dtype("<f1"), v1::DTYPE_E5M2) << "of ml_dtypes";
   for (const char* raw : {"|u1", "<u2", "|V1", "|V2", "<V2"}) {
     EXPECT_EQ(dtype(raw), v1::DTYPE_UNSPECIFIED) << raw;
   }
