@@ -6,8 +6,9 @@
 // roundoff u that rounds to nearest, and an output with the last place ulp:
 //   σ² = u²/3·(V + Q) + ulp(r)²/12      V = (K + 1)·(2r² + Q)/6
 // V is the mean of Σs_k² over all orders, where s_k are the partial sums of a sequential sum. Other
-// trees have smaller sums. Q need not be exact: a larger Q makes σ larger, which is safe.
-// A rounding error of a number x has the deviation u·|x|/√3 at most.
+// trees have smaller sums. Q need not be exact: a larger Q makes σ larger, which is safe. It is
+// taken as S²/K at least, with S = Σ|p_k|. A rounding error of a number x has the deviation
+// u·|x|/√3 at most.
 //
 // The functions are pure; host and device call them. std-only.
 #ifndef ASSAY_KERNELS_NUMERICS_DEVIATION_H_
@@ -39,7 +40,12 @@ struct SumModel {
   double block = 1;       // b
   double underflow = 0;   // σ² of products that become subnormal numbers or 0
 
+  // The least that Q can be, by Cauchy and Schwarz.
+  ASSAY_HOST_DEVICE double LeastSquares(double s) const { return terms > 0 ? s * s / terms : 0; }
+
   ASSAY_HOST_DEVICE double Variance(double r, double q, double s) const {
+    const double least = LeastSquares(s);
+    if (least > q) q = least;
     double variance = SumVariance(terms, roundoff, r, q) + underflow;
     if (truncation > 0) {
       const double partial = (terms + 1) * (2 * r * r + q) / 6;

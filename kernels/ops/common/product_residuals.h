@@ -6,6 +6,8 @@
 //   by margins    Q ≈ R_i·C_j/M, with the exact sums R_i and C_j of Q over each row and each
 //   column,
 //                 and M over all. It is exact if Q has rank one, as it nearly has for random data.
+//                 It may be far too small for blocks of very different sizes that never meet, so
+//                 SumModel takes S²/K at least.
 //   by powers     Q ≤ √(Σ_k a_ik⁴ · Σ_k b_kj⁴), by Cauchy and Schwarz: larger, and so safe for each
 //                 element. Residuals look smaller by a factor of 1.5 on normal data.
 #ifndef ASSAY_KERNELS_OPS_COMMON_PRODUCT_RESIDUALS_H_

@@ -35,6 +35,8 @@ void FinishRow(const ProductBound& bound, const SumModel& sums, const OutputStep
   const double partial = (sums.terms + 1) / 6;
   const auto of_r = hn::Set(d, u2 * partial * 2);
   const auto of_q = hn::Set(d, u2 * (partial + 1) * row);
+  const double least = sums.LeastSquares(1);
+  const auto of_least = hn::Set(d, u2 * (partial + 1) * least);
   const auto constant = hn::Set(d, sums.underflow);
   const OutputStepsOfVectors output(steps);
   const auto most = hn::Set(d, std::numeric_limits<double>::max());
@@ -44,7 +46,8 @@ void FinishRow(const ProductBound& bound, const SumModel& sums, const OutputStep
     e = hn::Mul(times, hn::MulAdd(factor, sum, underflow));
     auto variance = constant;
     if (kDeviates) {
-      variance = hn::MulAdd(hn::Mul(value, value), of_r, hn::MulAdd(column, of_q, constant));
+      const auto squares = hn::Max(hn::Mul(column, of_q), hn::Mul(hn::Mul(sum, sum), of_least));
+      variance = hn::MulAdd(hn::Mul(value, value), of_r, hn::Add(squares, constant));
       variance = output.AddVariance(magnitude, variance);
       if (RootInRange(variance, sigma)) return;  // an r that is not finite has no such σ
     }

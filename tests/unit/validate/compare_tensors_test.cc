@@ -318,6 +318,49 @@ TEST_F(CompareProduct, SumsOfFourteenBitsExplainWhatEightBitFloatsMayHave) {
   EXPECT_EQ(judged(DType::kF16, 0.005).verdict, Verdict::kFailed);
 }
 
+// Features of two kinds in one matrix: each half of the rows has its own half of the columns, and
+// the sizes are far apart. What rounding gives the small half does not follow from rows and
+// columns.
+TEST_F(CompareTensors, BlocksOfDifferentSizesAreRight) {
+  constexpr std::int64_t kSide = 128, kTerms = 512;
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  const auto blocks = [&](std::int64_t rows, std::int64_t cols) {
+    std::vector<double> values(static_cast<std::size_t>(rows * cols));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < cols; ++j) {
+        const bool first = i < rows / 2;
+        if (first != (j < cols / 2)) continue;
+        const double v = normal(random) * (first ? 100 : 1);
+        values[static_cast<std::size_t>(i * cols + j)] = Quantise(v, DType::kF32);
+      }
+    }
+    return values;
+  };
+  const std::vector<double> a = blocks(kSide, kTerms), b = blocks(kTerms, kSide);
+  std::vector<double> d;
+  for (std::int64_t i = 0; i < kSide; ++i) {
+    for (std::int64_t j = 0; j < kSide; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < kTerms; ++k) {
+        sum += static_cast<float>(a[static_cast<std::size_t>(i * kTerms + k)]) *
+               static_cast<float>(b[static_cast<std::size_t>(k * kSide + j)]);
+      }
+      d.push_back(static_cast<double>(sum));
+    }
+  }
+  c_.has_operation = true;
+  c_.rule.problem = GemmProblem{.m = kSide, .n = kSide, .k = kTerms};
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {kSide, kSide}};
+  c_.inputs = {{DType::kF32, {kSide, kTerms}}, {DType::kF32, {kTerms, kSide}}};
+  bytes_ = {Packed(DType::kF32, d), "", Packed(DType::kF32, a), Packed(DType::kF32, b)};
+  const CaseOutcome outcome = Done(1 << 20);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  ASSERT_TRUE(outcome.precision);
+  EXPECT_LT(outcome.precision->rms, 1.2);
+}
+
 TEST_F(CompareProduct, OperandsThatAreNotTheOperationsAreRefused) {
   c_.inputs[1].shape = {2, 3};
   EXPECT_THAT(Refusal(), HasSubstr("inputs[1].shape: b must be [3,2], got [2,3]"));
