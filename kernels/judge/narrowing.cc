@@ -295,7 +295,9 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
       if (IsOf(Quantise(r, format), narrow)) continue;
       ++needs_more;
       if (different.size() < kLeastDifferent) different.insert(r);
-      near += std::abs(o - r) <= f.machine_epsilon * std::abs(r) + f.min_subnormal ? 1 : 0;
+      // A 0 is a number of every format: sums that cancel leave it, too.
+      const double step = f.machine_epsilon * std::abs(r) + f.min_subnormal;
+      near += o != 0.0 && std::abs(o - r) <= step ? 1 : 0;
       tells += another && !IsOf(Quantise(r, narrow), named) ? 1 : 0;
     }
     result.elements = std::max(result.elements, used);

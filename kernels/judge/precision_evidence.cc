@@ -55,6 +55,22 @@ bool MayBeNarrowed(DType input) { return input == DType::kF32; }
 // that the filter can name, so that a smaller R needs no sample.
 constexpr double kUnsuspicious = 1;
 
+// Places of the `count` largest values, which decide the factor that all elements share: they may
+// be few, such as a diagonal.
+std::vector<std::int64_t> LargestOf(std::span<const double> values, std::int64_t count) {
+  std::vector<std::int64_t> at;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) at.push_back(static_cast<std::int64_t>(i));
+  }
+  const auto end = at.begin() + std::min(count, static_cast<std::int64_t>(at.size()));
+  std::partial_sort(at.begin(), end, at.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::abs(values[static_cast<std::size_t>(a)]) >
+           std::abs(values[static_cast<std::size_t>(b)]);
+  });
+  at.erase(end, at.end());
+  return at;
+}
+
 absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
   Sample sample;
   const bool suspicious = !s.plan.zero_mean_random || !(rms <= kUnsuspicious);
@@ -75,6 +91,12 @@ absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
   const absl::StatusOr<std::vector<double>> reference =
       ValuesAt(s.device, DoublesView(s.reference.value, s.plan.output.extents.count()), at);
   if (!reference.ok()) return reference.status();
+  if (s.received) {
+    const std::vector<std::int64_t> large =
+        LargestOf(*reference, std::min<std::int64_t>(OrderSamples(products->terms), 64));
+    const OrderEffect orders = EmulateOrders(*products, s.plan.output.dtype, large);
+    sample.order_gain = std::max(sample.order_gain, orders.largest_gain);
+  }
   sample.narrowing = FindNarrowedOutput(s.plan.output.dtype, *output, *reference);
   if (sample.narrowing.name.empty()) {
     sample.narrowing =

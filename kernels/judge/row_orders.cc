@@ -9,6 +9,7 @@
 
 #include "kernels/judge/pieces.h"
 #include "kernels/judge/summation_orders.h"
+#include "kernels/numerics/digest.h"
 #include "kernels/ops/common/row_addends.h"
 #include "kernels/ops/products.h"
 
@@ -143,8 +144,15 @@ absl::StatusOr<RowOrders> EmulateRowOrders(const PrecisionSubject& s) {
   std::vector<double> arguments(has_arguments ? row.size() : 0);
   ScaleOfRounded scale;
   for (std::int64_t i = 0; i < count; ++i) {
-    // The first row that counts, of those up to the next place.
-    for (std::int64_t at = i * rows / count; at < (i + 1) * rows / count; ++at) {
+    const std::int64_t first = i * rows / count, behind = (i + 1) * rows / count;
+    // The first row that counts, from a place that no period of the data shares: the last position
+    // of each sequence may be padding.
+    const std::int64_t places = behind - first;
+    const auto shift = static_cast<std::int64_t>(
+        DigestFinalise(static_cast<std::uint64_t>(i) * kDigestStep + kDigestStep) %
+        static_cast<std::uint64_t>(places));
+    for (std::int64_t turn = 0; turn < places; ++turn) {
+      const std::int64_t at = first + (shift + turn) % places;
       if (absl::Status status = ReadRow(s, addends, at * n, row); !status.ok()) return status;
       if (!Counts(addends, row)) continue;
       if (has_arguments) {

@@ -211,24 +211,28 @@ std::int64_t OrderSamples(std::int64_t terms) {
 }
 
 OrderEffect EmulateOrders(const SampledProducts& products, DType output) {
-  OrderEffect effect;
-  const bool fp32_sums = products.format != DType::kF64 && !Info(products.format).is_integer;
-  if (!fp32_sums || Info(output).is_integer || products.terms == 0) return effect;
   const std::int64_t wanted = std::min(OrderSamples(products.terms), products.count());
   std::vector<std::int64_t> elements;
   for (std::int64_t i = 0; i < wanted; ++i) elements.push_back(i * products.count() / wanted);
+  return EmulateOrders(products, output, elements);
+}
 
+OrderEffect EmulateOrders(const SampledProducts& products, DType output,
+                          std::span<const std::int64_t> elements) {
+  OrderEffect effect;
+  const bool fp32_sums = products.format != DType::kF64 && !Info(products.format).is_integer;
+  if (!fp32_sums || Info(output).is_integer || products.terms == 0) return effect;
   const std::size_t batches = (elements.size() + kWidth - 1) / kWidth;
   std::vector<Squares> of(batches);
-  ParallelForDynamic(
-      static_cast<std::int64_t>(batches), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) {
-          const std::size_t first = static_cast<std::size_t>(t) * kWidth;
-          const std::size_t count = std::min(kWidth, elements.size() - first);
-          of[static_cast<std::size_t>(t)] =
-              MeasureBatch(products, output, std::span(elements).subspan(first, count));
-        }
-      });
+  ParallelForDynamic(static_cast<std::int64_t>(batches), 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t t = begin; t < end; ++t) {
+                         const std::size_t first = static_cast<std::size_t>(t) * kWidth;
+                         const std::size_t count = std::min(kWidth, elements.size() - first);
+                         of[static_cast<std::size_t>(t)] =
+                             MeasureBatch(products, output, elements.subspan(first, count));
+                       }
+                     });
   Squares all;
   for (const Squares& s : of) {
     all.elements += s.elements;

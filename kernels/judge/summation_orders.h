@@ -21,6 +21,7 @@
 #define ASSAY_KERNELS_JUDGE_SUMMATION_ORDERS_H_
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "kernels/numerics/dtype.h"
@@ -49,6 +50,10 @@ std::int64_t OrderSamples(std::int64_t terms);
 // not finite, with sums beyond fp32, or with products that are all 0 are left out. For fp64 and
 // integers, whose sums are not fp32's, nothing is known.
 OrderEffect EmulateOrders(const SampledProducts& products, DType output);
+
+// The same of these elements of the sample.
+OrderEffect EmulateOrders(const SampledProducts& products, DType output,
+                          std::span<const std::int64_t> elements);
 
 }  // namespace assay::kernels
 
