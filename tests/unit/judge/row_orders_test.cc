@@ -96,6 +96,18 @@ TEST_F(RowOrdersOf, PaddedRowsExplainErrors) {
   EXPECT_EQ(Orders(SoftmaxProblem{}).offset, 1) << "there is none";
 }
 
+// The last position of each short sequence is padding.
+TEST_F(RowOrdersOf, RowsThatArePaddedNowAndThenExplainErrors) {
+  rows_ = 1024;
+  Fill(0, 0);
+  for (std::size_t i = 0; i < inputs_.x.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    if (at / cols_ % 4 == 3 && at % cols_ < 900) inputs_.x[i] = 0.3;
+  }
+  EXPECT_GT(Orders(LayerNormProblem{}).offset, 1.5);
+  EXPECT_GT(Orders(kRms).gain, 1.5);
+}
+
 // The squares of a norm are those of distances from the mean: of zeros they repeat, too.
 TEST_F(RowOrdersOf, RowsPaddedWithZerosExplainErrorsOfTheFactor) {
   Fill(900, 0);
