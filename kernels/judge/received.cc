@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "kernels/judge/pieces.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/runtime/compare_rule.h"
 #include "kernels/text/cat.h"
 
 namespace assay::inline kernels {
@@ -119,6 +121,43 @@ void Doubt(Judgement& judgement, std::string_view why) {
 void DoubtForNarrowSums(DType input, Judgement& judgement) {
   Doubt(judgement, Cat("; sums of 14 bits explain it, which some matrix units have for ",
                        Name(input), ": whether this kernel's may be so is not known"));
+}
+
+absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request) {
+  // An element may err by so many of the largest allowances, if its own is so much smaller.
+  constexpr double kAllowances = 4, kSmaller = 0.125;
+  if (request.allowance == nullptr || request.exact) return false;
+  const std::int64_t count = request.output.count();
+  const internal::CompareRule rule(request);
+  const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
+  const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
+  std::vector<std::uint64_t> bits;
+  std::vector<double> r, e;
+  double largest = 0;            // of all allowances
+  double excess = 0, least = 0;  // of the elements beyond their bound: what is needed
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t n = std::min(kPiece, count - begin);
+    absl::Status s = ReadBits(device, request.output, begin, n, bits);
+    if (s.ok()) s = ReadValues(device, reference, begin, n, r);
+    if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
+    if (!s.ok()) return s;
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
+      if (!judged.class_ok) return false;
+      if (std::isfinite(e[i])) largest = std::max(largest, e[i]);
+      if (!judged.pair || judged.error <= judged.bound_proven) continue;
+      excess = std::max(excess, judged.error - judged.bound_proven);
+      least = std::max(least, e[i]);
+    }
+  }
+  return excess <= kAllowances * request.proven_factor * largest && least <= kSmaller * largest;
+}
+
+void DoubtForTransform(Judgement& judgement) {
+  Doubt(judgement,
+        "; a transform of the operands explains it, whose errors are relative to the neighbours of "
+        "an element, which are far larger here and there: whether this kernel has one is not "
+        "known");
 }
 
 void DoubtForFlushing(Judgement& judgement) {

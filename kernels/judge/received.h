@@ -39,6 +39,13 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
 // becomes INCONCLUSIVE.
 void DoubtForNarrowSums(DType input, Judgement& judgement);
 
+// Nor does anybody say whether it transforms its operands, as Winograd and FFT do. Then an element
+// errs relative to its neighbours, which may be far larger: an image's dark corner is not 0 to the
+// bit. Whether all elements beyond their proven bound have far smaller sums than others, and err by
+// no more than those may.
+absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request);
+void DoubtForTransform(Judgement& judgement);
+
 // Nor does anybody say whether it gives 0 where a product, a sum or a result is subnormal, as GPU
 // code compiled for speed does. Its output failed its bound, and that explains it: the judgement
 // becomes INCONCLUSIVE.

@@ -277,6 +277,10 @@ class Comparing final : public TensorComparison {
       } else if (explains.ok()) {
         explains = FlushingExplains();
         if (explains.ok() && *explains) DoubtForFlushing(judgement);
+        if (explains.ok() && !*explains && op_->traits().transforms_divide) {
+          explains = TransformExplains(device_, Request(output_, gating_));
+          if (explains.ok() && *explains) DoubtForTransform(judgement);
+        }
       }
       if (!explains.ok()) return explains.status();
     }

@@ -260,6 +260,15 @@ TEST(DoubtForNarrowSums, IsSaidOfTheFirstFinding) {
   EXPECT_EQ(j.findings[1].reason, Reason::kBias);
 }
 
+TEST(DoubtForTransform, IsSaidOfTheFirstFinding) {
+  Judgement j;
+  j.verdict = Verdict::kFailed;
+  j.findings = {{Reason::kBound, "3 elements"}};
+  DoubtForTransform(j);
+  EXPECT_EQ(j.verdict, Verdict::kInconclusive);
+  EXPECT_EQ(j.findings[0].reason, Reason::kSuspect);
+}
+
 TEST(DoubtForFlushing, IsSaidOfTheFirstFinding) {
   Judgement j;
   j.verdict = Verdict::kFailed;
