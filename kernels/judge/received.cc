@@ -124,8 +124,8 @@ void DoubtForNarrowSums(DType input, Judgement& judgement) {
 }
 
 absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request) {
-  // An element may err by so many of the largest allowances, if its own is so much smaller.
-  constexpr double kAllowances = 4, kSmaller = 0.125;
+  // An element may err by the largest allowance of all, if its own is so much smaller.
+  constexpr double kSmaller = 0.125;
   if (request.allowance == nullptr || request.exact) return false;
   const std::int64_t count = request.output.count();
   const internal::CompareRule rule(request);
@@ -150,7 +150,7 @@ absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& req
       least = std::max(least, e[i]);
     }
   }
-  return excess <= kAllowances * request.proven_factor * largest && least <= kSmaller * largest;
+  return excess <= request.proven_factor * largest && least <= kSmaller * largest;
 }
 
 void DoubtForTransform(Judgement& judgement) {
