@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <variant>
 #include <vector>
 
 #include "kernels/judge/pieces.h"
@@ -140,8 +139,7 @@ absl::StatusOr<RowOrders> EmulateRowOrders(const PrecisionSubject& s) {
   const RowAddends addends = RowAddendsOf(s.c);
   std::vector<double> row(static_cast<std::size_t>(n));
   RowOrderSums sums = {RowSums(n), RowSums(n)};
-  const bool has_arguments = std::holds_alternative<SoftmaxProblem>(s.c.problem);
-  std::vector<double> arguments(has_arguments ? row.size() : 0);
+  std::vector<double> arguments(addends.arguments ? row.size() : 0);
   ScaleOfRounded scale;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t first = i * rows / count, behind = (i + 1) * rows / count;
@@ -155,7 +153,7 @@ absl::StatusOr<RowOrders> EmulateRowOrders(const PrecisionSubject& s) {
       const std::int64_t at = first + (shift + turn) % places;
       if (absl::Status status = ReadRow(s, addends, at * n, row); !status.ok()) return status;
       if (!Counts(addends, row)) continue;
-      if (has_arguments) {
+      if (addends.arguments) {
         s.inputs.Read(0, at * n, n, arguments.data());
         scale.Add(arguments, row);
       }

@@ -8,6 +8,7 @@ namespace assay::inline kernels {
 
 struct RowAddends {
   bool exponentials = false;  // as a softmax; else squares, as a norm
+  bool arguments = false;     // the first input is the arguments of the exponentials
   bool elements = false;      // for the mean, from which the squares are then counted
 };
 
