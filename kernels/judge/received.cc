@@ -133,8 +133,8 @@ absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& req
   const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
   std::vector<std::uint64_t> bits;
   std::vector<double> r, e;
-  double largest = 0;            // of all allowances
-  double excess = 0, least = 0;  // of the elements beyond their bound: what is needed
+  double largest = 0;              // of all allowances
+  double excess = 0, allowed = 0;  // the largest of the elements beyond their bound
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, count - begin);
     absl::Status s = ReadBits(device, request.output, begin, n, bits);
@@ -147,10 +147,10 @@ absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& req
       if (std::isfinite(e[i])) largest = std::max(largest, e[i]);
       if (!judged.pair || judged.error <= judged.bound_proven) continue;
       excess = std::max(excess, judged.error - judged.bound_proven);
-      least = std::max(least, e[i]);
+      allowed = std::max(allowed, e[i]);
     }
   }
-  return excess <= request.proven_factor * largest && least <= kSmaller * largest;
+  return excess <= request.proven_factor * largest && allowed <= kSmaller * largest;
 }
 
 void DoubtForTransform(Judgement& judgement) {

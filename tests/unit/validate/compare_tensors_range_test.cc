@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -203,6 +205,46 @@ TEST_F(CompareTensors, InfiniteWeightsBesidePaddingHaveNoAgreedResult) {
     EXPECT_NE(outcome.verdict, Verdict::kFailed);
   }
   EXPECT_EQ(judged(1, {1, 1, 1, nan}).verdict, Verdict::kFailed);
+}
+
+// Winograd's transforms and Fourier's mix each element with its neighbours, and their roundings.
+TEST_F(CompareTensors, ATransformedConvolutionErrsBesideLargeSums) {
+  constexpr std::int64_t kSide = 8;
+  c_.has_operation = true;
+  ConvProblem conv;
+  conv.channels = conv.filters = 1;
+  conv.input = {kSide, kSide};
+  conv.kernel = {3, 3};
+  conv.padding = {1};
+  c_.rule.problem = conv;
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {1, 1, kSide, kSide}};
+  c_.inputs = {{DType::kF32, {1, 1, kSide, kSide}}, {DType::kF32, {1, 1, 3, 3}}};
+  const std::vector<double> weights = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  std::vector<double> x = Ramp(kSide * kSide, 3);
+  std::fill(x.begin() + kSide * kSide / 2, x.end(), 0.0);
+  std::vector<double> y(x.size());
+  for (std::int64_t i = 0; i < kSide * kSide; ++i) {
+    for (std::int64_t k = 0; k < 9; ++k) {
+      const std::int64_t row = i / kSide + k / 3 - 1, column = i % kSide + k % 3 - 1;
+      if (std::min(row, column) < 0 || std::max(row, column) >= kSide) continue;
+      y[static_cast<std::size_t>(i)] +=
+          weights[static_cast<std::size_t>(k)] * x[static_cast<std::size_t>(row * kSide + column)];
+    }
+  }
+  const auto judged = [&](std::size_t at, double error) {
+    std::vector<double> result = y;
+    result[at] += error;
+    bytes_ = {Packed(DType::kF32, result), "", Packed(DType::kF32, x),
+              Packed(DType::kF32, weights)};
+    return Done().verdict;
+  };
+  constexpr std::size_t kAmongZeros = 7 * kSide + 3, kAmongNumbers = 2 * kSide + 3;
+  EXPECT_EQ(judged(kAmongZeros, 0), Verdict::kPassed);
+  EXPECT_EQ(judged(kAmongZeros, 1e-6), Verdict::kInconclusive);
+  EXPECT_EQ(judged(kAmongZeros, 1), Verdict::kFailed) << "more than any element may err";
+  EXPECT_EQ(judged(kAmongZeros, kNaN), Verdict::kFailed);
+  EXPECT_EQ(judged(kAmongNumbers, 1), Verdict::kFailed) << "its own sum is large";
 }
 
 // A sum of squares beyond fp32 is infinite in a right kernel, and its row is 0.
