@@ -56,6 +56,11 @@ struct SumModel {
     }
     return variance;
   }
+  // What is added if an accumulator begins with an addend of magnitude `a`, and so has it in all of
+  // its partial sums: Σ(a + s_k)² is at most Σs_k² + K·a² + (K + 1)·a·|r|.
+  ASSAY_HOST_DEVICE double AddendVariance(double r, double a) const {
+    return roundoff * roundoff / 3 * (terms + 1) * a * (a + std::abs(r));
+  }
 };
 
 // The part of σ² that rounding to the output's format adds.

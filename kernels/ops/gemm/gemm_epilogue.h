@@ -51,9 +51,8 @@ struct GemmEpilogue {
       double terms = roundings * scaled + added + shifted + std::abs(x);
       if (beta != 0.0 && adds_bias) terms += scaled + added + shifted;
       e += times * (u * terms + underflow);
-      // An accumulator that begins with the addends rounds them as it rounds products. Beside long
-      // sums that is nothing.
-      if (one_product) e += product.times * product.factor * (added + shifted);
+      // An accumulator that begins with the addends rounds them with each product that it adds.
+      e += product.times * product.factor * (added + shifted);
     }
     if (IsGelu(activation)) {
       constexpr double kSteepest = 1.13;
@@ -76,6 +75,7 @@ struct GemmEpilogue {
       variance += u * u / 3 *
                   (2 * (roundings + 1) * scaled * scaled + 2 * added * added +
                    2 * shifted * shifted + x * x);
+      variance += sums.AddendVariance(scaled, std::abs(added) + std::abs(shifted));
     }
     // An erf or a tanh next to 1 errs by a unit in its last place, and so do the products with it.
     if (IsGelu(activation)) variance += 4 * u * u * x * x;

@@ -2,11 +2,13 @@
 //
 //   x = f·S + β·c0 + b_j      S = Σ a·b,  f = α·scale_a·scale_b·s_j
 //   r = act(x)
-//   E = |f|·(min(8·√k·u, γ_(k+8))·Σ|a||b| + k·η/2)
+//   E = |f|·(g·Σ|a||b| + k·η/2)      g = min(8·√k·u, γ_(k+8))
+//       + g·(|β·c0| + |b_j|)
 //       + u·(n·|f·S| + |β·c0| + |b_j| + |x|) + 4·η/2      n: factors of f, at least 1
-// without the second line where f = 1, β = 0 and there is no bias; another u·(|β·c0| +
-// |b_j| + |f·S|) where both β·c0 and b_j are added. In a probe of one product (gemm_probes.h) k is
-// 1, and β·c0 and b_j are held by the accumulator as a product is. Through an activation
+// without the second and third line where f = 1, β = 0 and there is no bias; another u·(|β·c0| +
+// |b_j| + |f·S|) where both β·c0 and b_j are added. The second line is of a kernel that adds the
+// products to β·c0 or b_j one by one, as the reference BLAS does: then it rounds these with each
+// product. In a probe of one product (gemm_probes.h) k is 1. Through an activation
 //   relu: E     gelu, gelu_tanh: 1.13·E + 4·u·(|x| + |r|)
 // 1.13 being the steepest slope of both; 1 + erf and 1 + tanh cancel for negative x,
 // where kernels that compute them so lose u·|x|, and approximations of erf to 1.5e-7

@@ -48,10 +48,53 @@ TEST(GemmEpilogue, EveryTermByHand) {
   // 0.5·0.25·3·10·(2·3) − 1.5·4 + 7
   const PlainResult got = One(p, DType::kF32, {2, 3, 4, 10, 7});
   EXPECT_DOUBLE_EQ(got.value[0], 22.5 - 6 + 7);
-  // Product 8u·|f·S|; factors alpha, scale_a, scale_b, channel_scale: 4u·|f·S|; c, bias and
-  // the sum; once more for the second addition; four smallest subnormals' halves.
-  const double want = kU * (8 * 22.5 + 4 * 22.5 + 6 + 7 + 23.5 + (22.5 + 6 + 7));
+  // Product 8u·|f·S|, and c and bias beside it; factors alpha, scale_a, scale_b, channel_scale:
+  // 4u·|f·S|; c, bias and the sum; once more for the second addition; four smallest subnormals'
+  // halves.
+  const double want = kU * (8 * (22.5 + 6 + 7) + 4 * 22.5 + 6 + 7 + 23.5 + (22.5 + 6 + 7));
   EXPECT_NEAR(got.allowance[0], want, 1e-9 * want);
+}
+
+// As the reference BLAS does: it adds alpha·a·b to beta·c one by one. These sums round c and the
+// bias with each product, beside which the products may be small.
+TEST(GemmEpilogue, AnAccumulatorMayBeginWithTheAddends) {
+  for (const std::int64_t k : {1, 2, 8, 64, 1000}) {
+    for (const double alpha : {1.0, 1e-2, 1e-6}) {
+      GemmProblem p{.m = 16, .n = 24, .k = k, .alpha = alpha, .beta = 3, .bias = true};
+      SCOPED_TRACE(p.Describe());
+      const Case c = MakeCase(p, DType::kF32);
+      const Plan plan = PlanOf(c);
+      const Tensors tensors(plan, RandomValues(plan));
+      const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+      const GemmEpilogue epilogue = MakeGemmEpilogue(c, plan);
+      const float* operands[4];
+      for (std::size_t o = 0; o < 4; ++o) operands[o] = tensors.views()[o].as<float>();
+      const auto& [a, b, c0, bias] = operands;
+      double squared = 0;
+      for (std::int64_t i = 0; i < p.m * p.n; ++i) {
+        const std::int64_t column = i % p.n;
+        float x = bias[column] + 3 * c0[i];
+        double sum = 0, absolute = 0, squares = 0;
+        for (std::int64_t q = 0; q < k; ++q) {
+          const float scaled = static_cast<float>(alpha) * b[q * p.n + column];
+          x += scaled * a[i / p.n * k + q];
+          const double product =
+              static_cast<double>(a[i / p.n * k + q]) * static_cast<double>(b[q * p.n + column]);
+          sum += product;
+          absolute += std::abs(product);
+          squares += product * product;
+        }
+        const auto at = static_cast<std::size_t>(i);
+        const double error = static_cast<double>(x) - plain.value[at];
+        EXPECT_LE(std::abs(error), kU * std::abs(plain.value[at]) + plain.allowance[at]);
+        const double z =
+            error / epilogue.Deviation(sum, absolute, squares, static_cast<double>(c0[i]), 1,
+                                       static_cast<double>(bias[column]));
+        squared += z * z;
+      }
+      EXPECT_LT(std::sqrt(squared / static_cast<double>(p.m * p.n)), 1.2);
+    }
+  }
 }
 
 TEST(GemmEpilogue, OperandsComeInThePlansOrder) {

@@ -136,7 +136,7 @@ TEST(GemmReference, AlphaAndBetaAddTheirOwnRoundings) {
   EXPECT_EQ(plain.value[0], 0.5 * 12 - 10);
   const double u = 0x1p-24;
   // k = 1: min(8·√1·u, γ_9) = 8u.
-  EXPECT_NEAR(plain.allowance[0], 0.5 * 8 * u * 12 + u * (6 + 10 + 4), 1e-12 * u);
+  EXPECT_NEAR(plain.allowance[0], 8 * u * (0.5 * 12 + 10) + u * (6 + 10 + 4), 1e-12 * u);
 }
 
 TEST(GemmReference, Fp64CountsItsAllowanceTwice) {
