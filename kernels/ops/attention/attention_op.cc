@@ -108,6 +108,21 @@ class Attention final : public Op {
     return "values that are not finite, times the weight 0 of a key";
   }
 
+  // Weights whose scores hardly differ are right within the roundoff of P, whatever the scores are.
+  std::string ProvesLittle(const Case& c, const Plan& plan) const override {
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    const AttentionBound bound = MakeAttentionBound(c, plan);
+    const double spread = std::abs(bound.scale) * std::sqrt(static_cast<double>(p.dim)) *
+                          LargestInput(plan, 0, 1) * LargestInput(plan, 1, 1);
+    if (!(spread > 0 && spread < bound.p_roundoff) || p.KvSeq() == 1) return "";
+    if (ProbesShowScores(c)) return "";
+    return Cat("the scores of these data differ by ", Digits(spread, 2),
+               " or so, less than weights of the inputs' format are rounded by (",
+               Digits(bound.p_roundoff, 2),
+               "), and no exact case has larger ones: equal weights would pass, too. Choose data "
+               "that fill the format's range, such as --pattern normal:64");
+  }
+
   const Diagnostics& diagnostics() const override { return AttentionDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {

@@ -262,6 +262,13 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   return probes;
 }
 
+bool ProbesShowScores(const Case& c) {
+  const std::vector<KernelProbe> probes = AttentionProbes(c);
+  return std::any_of(probes.begin(), probes.end(), [](const KernelProbe& probe) {
+    return probe.skipped.empty() && probe.same_elements.empty();
+  });
+}
+
 // Full significands, none 0. If the formats reach beyond fp16, so do they. In fp16 they are near
 // its smallest normal numbers, and remain normal if they are scaled.
 Pattern SingleKeyValues(const Case& c) {

@@ -37,6 +37,10 @@ namespace assay::inline kernels {
 // do.
 std::vector<KernelProbe> AttentionProbes(const Case& c);
 
+// Whether a probe has scores that decide its weights. None has if the format holds no codes and no
+// keys that are large enough under the scale of the scores.
+bool ProbesShowScores(const Case& c);
+
 // What the operands of an exact case hold.
 void SetKeyGroups(const Case& c, Plan& plan);
 

@@ -166,6 +166,27 @@ TEST(AttentionReference, ProvenFactorIsProvenAndTight) {
   }
 }
 
+// If no score is large enough to decide a weight, a kernel that reads neither Q nor K passes.
+TEST(AttentionReference, ScoresNearOneAnotherProveLittle) {
+  AttentionProblem p{.heads = 2, .seq = 8, .dim = 64};
+  p.scale_q = p.scale_k = 0.01;
+  const auto why = [&](DType dtype, const std::string& pattern = "") {
+    Case c = MakeCase(p, dtype);
+    c.pattern = pattern;
+    return AttentionOp().ProvesLittle(c, PlanOf(c));
+  };
+  EXPECT_NE(why(DType::kE4M3FN), "");
+  EXPECT_NE(why(DType::kE4M3FNUZ), "");
+  EXPECT_EQ(why(DType::kE4M3FN, "normal:64"), "");
+  EXPECT_EQ(why(DType::kBF16), "") << "exact cases have large scores";
+  p.kv_seq = 1;
+  EXPECT_EQ(why(DType::kE4M3FN), "") << "one key";
+  p.kv_seq = 0;
+  p.scale_q = p.scale_k = 1;
+  EXPECT_EQ(why(DType::kE4M3FN), "");
+  EXPECT_EQ(why(DType::kE4M3FN, "normal:0.01"), "") << "exact cases have large scores";
+}
+
 // Keys of small whole numbers with equal sums, times queries that are constant in a row: equal
 // scores, which fp64 rounds apart, in each order of the sum another way. Whichever is the largest
 // then, the device's allowance is no more than the host's.
