@@ -13,7 +13,8 @@
 //
 // Choice: a causal query chooses the group of its last key if it sees a power of two of that
 // group's keys. One key too few or too many then changes the mean. Otherwise it chooses a group
-// that it sees in full. Queries that are not causal go through all groups in turn.
+// that it sees in full. Queries that are not causal go through all groups in turn. If they are too
+// few, as those of a decoder, they begin with the last group, because loops go wrong at their end.
 //
 // Mask: the boolean mask keeps a power of two of the keys of every group that a query sees in full.
 // It keeps all keys of a group that the query sees only in part. It hides a whole block of 16 to
@@ -104,7 +105,8 @@ class KeyGroups {
   constexpr std::int64_t Chosen(std::int64_t head, std::int64_t query) const {
     const Hidden hidden = single() ? Hidden{} : HiddenOf(query);
     if (!causal_) {
-      const std::int64_t chosen = (head * queries_ + query) % groups_ * step_ % groups_;
+      std::int64_t chosen = (head * queries_ + query) % groups_ * step_ % groups_;
+      if (queries_ < groups_) chosen = groups_ - 1 - chosen;
       return hidden.Touches(chosen) ? Outside(hidden, chosen, groups_) : chosen;
     }
     const std::int64_t seen = Seen(query);

@@ -65,6 +65,16 @@ TEST(KeyGroups, AllGroupsAreChosenWhereThereAreQueriesForThem) {
   }
 }
 
+// A loop that leaves out the last keys is seen by a single query.
+TEST(KeyGroups, FewQueriesBeginWithTheLastGroup) {
+  for (const std::int64_t keys : kLengths) {
+    for (const std::int64_t codes : {std::int64_t{0}, std::int64_t{100000}}) {
+      const KeyGroups groups(1, keys, false, codes);
+      EXPECT_EQ(groups.Chosen(0, 0), groups.groups() - 1) << keys << " " << codes;
+    }
+  }
+}
+
 // A softmax over blocks that forgets a block without a visible key gives NaN.
 TEST(KeyGroups, TheMaskHidesWholeBlocks) {
   constexpr std::int64_t kKeys = 1024;
