@@ -160,19 +160,26 @@ void JobQueue::WriteEnd(const Job& job) {
   recorder_.Submit(std::move(update), std::move(stored));
 }
 
-// Deadlines of jobs, parts that ended in their queues, and ends to be written again.
+// Parts that ended in their queues. Their results may be many, and neither deadlines nor the ends
+// of other jobs wait for them.
+void JobQueue::EndedPartsLoop() {
+  std::unique_lock guard(mutex_);
+  while (true) {
+    changed_.wait(guard, [this] { return clock_stops_ || !ended_parts_.empty(); });
+    if (ended_parts_.empty()) return;
+    const JobPart part = ended_parts_.front();
+    ended_parts_.pop_front();
+    guard.unlock();
+    RunPart(part);
+    guard.lock();
+  }
+}
+
+// Deadlines of jobs, jobs that are due to end, and ends to be written again.
 void JobQueue::ClockLoop() {
   absl::Time retry = absl::InfiniteFuture();
   std::unique_lock guard(mutex_);
   while (true) {
-    if (!ended_parts_.empty()) {
-      const JobPart part = ended_parts_.front();
-      ended_parts_.pop_front();
-      guard.unlock();
-      RunPart(part);
-      guard.lock();
-      continue;
-    }
     if (!ends_due_.empty()) {
       const Job job = ends_due_.front();
       ends_due_.pop_front();

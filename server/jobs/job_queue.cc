@@ -69,6 +69,7 @@ absl::Status JobQueue::Start() {
   KeepName();
   for (auto& runner : runners_) runner->Start();
   clock_ = std::thread([this] { ClockLoop(); });
+  ended_ = std::thread([this] { EndedPartsLoop(); });
   started_ = true;
   return absl::OkStatus();
 }
@@ -304,6 +305,7 @@ void JobQueue::Drain(absl::Duration grace) {
     }
     changed_.notify_all();
     clock_.join();
+    ended_.join();
     recorder_.WaitIdle();
   });
 }

@@ -4,7 +4,8 @@
 //
 // Each device has a DeviceRunner; on its thread a DevicePass runs the part of a job. The
 // JobRecorder writes what happens, and JobConclusion works out how a job ended. A clock thread
-// watches the deadlines and ends jobs whose last update was answered.
+// watches the deadlines and ends jobs whose last update was answered. Another thread ends the parts
+// that left their queues: each may have thousands of results to write.
 //
 // Locks, in the order in which they may be taken: a job's submit_mutex, the queue's mutex, a job's
 // mutex. A runner's mutex is taken with a job's submit_mutex or with no lock. The store's Submit is
@@ -109,6 +110,7 @@ class JobQueue final : public JobManager {
   void WriteEnd(const Job& job);
   void Forget(const Job& job);
   void ClockLoop();
+  void EndedPartsLoop();
 
   // On the store's thread.
   void StoreChanged(const StoreState& state);
@@ -140,12 +142,13 @@ class JobQueue final : public JobManager {
   std::int64_t next_order_ = 0;      // of acceptance
   std::set<std::string> reserved_;   // names that were found and whose jobs are not active yet
   std::string next_name_;            // of those; no job has it; empty: none is known
-  std::deque<JobPart> ended_parts_;  // left their queues; the clock ends them
+  std::deque<JobPart> ended_parts_;  // left their queues and are to end
   std::deque<Job> ends_due_;         // whose last answer came; the clock ends them
   std::vector<Job> unwritten_;       // ends that could not be written
-  bool clock_stops_ = false;
+  bool clock_stops_ = false;         // and the other thread, too
   StoreState store_state_;
   std::thread clock_;
+  std::thread ended_;  // runs EndedPartsLoop
 };
 
 }  // namespace assay::server
