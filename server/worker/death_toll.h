@@ -4,8 +4,9 @@
 // After the first death the next worker starts at once. After each further death it waits, from 1 s
 // doubling to the limit. The device is quarantined after `in_a_row` deaths without an answered case
 // between them, or after `in_window` deaths within `window`. Deaths that do not count against the
-// device only lengthen the wait: those of planted and of users' kernels, and those at a client's
-// deadline.
+// device only lengthen the wait: those of planted and of users' kernels, those at a client's
+// deadline, and those for want of the host's memory, or by a signal from outside, such as the
+// out-of-memory killer's.
 //
 // Not thread-safe.
 #ifndef ASSAY_SERVER_WORKER_DEATH_TOLL_H_

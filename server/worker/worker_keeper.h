@@ -1,8 +1,8 @@
 // Keeps a device's worker. It starts the worker before the first case and replaces it when it dies.
 // If a case waits, the new worker starts at once, else after a back-off that grows from 0 to 30 s.
 // It gives the arena back when the worker is idle, and kills the worker with the keeper. If workers
-// keep dying, the device is quarantined. Deaths by planted kernels, which die on purpose, do not
-// count.
+// keep dying, the device is quarantined. Deaths that say nothing of the device do not count
+// (death_toll.h).
 //
 // A thread that uses the worker holds the lock turn() and is Busy meanwhile. The keeper's own
 // thread then leaves the worker alone.

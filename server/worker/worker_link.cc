@@ -39,6 +39,9 @@ Death DeathOf(v1::Reason reason, v1::DeathCause cause, std::string_view message)
   death.finding = MakeFinding(reason, message);
   death.finding.mutable_death()->set_cause(cause);
   death.restart_reason = ReasonWord(static_cast<Reason>(reason));
+  // A device takes no memory of the host, and kills nobody.
+  death.counts = cause != v1::DEATH_CAUSE_KILLED && cause != v1::DEATH_CAUSE_MEMORY &&
+                 cause != v1::DEATH_CAUSE_CANCELLED;
   return death;
 }
 
@@ -397,9 +400,7 @@ Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& l
                    Cat("no answer within ", seconds, " (deadline)", in));
   }
   if (end == CallEnd::kCancelled) {
-    Death death = DeathOf(v1::REASON_CANCELLED, v1::DEATH_CAUSE_CANCELLED, Cat("cancelled", in));
-    death.counts = false;
-    return death;
+    return DeathOf(v1::REASON_CANCELLED, v1::DEATH_CAUSE_CANCELLED, Cat("cancelled", in));
   }
   if (end == CallEnd::kMemory) {
     return DeathOf(

@@ -377,6 +377,25 @@ TEST_F(SupervisorTest, DeathsInAWindowQuarantineThoughCasesAreAnsweredBetween) {
   ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault", "3 deaths of its worker within 10m");
 }
 
+// Who is killed for the node's memory, or by an operator, leaves a device that is well.
+TEST_F(SupervisorTest, WhatTheHostIsToBlameForNeverQuarantines) {
+  SupervisorOptions options;
+  options.resident_cap_bytes = 256 << 20;
+  options.deaths.in_a_row = options.deaths.in_window = 2;
+  Make(std::move(options));
+  for (const char* how : {"kill", "last-words", "allocate", "kill", "kill"}) {
+    const v1::CaseResult result = Run(how);
+    EXPECT_EQ(result.verdict(), v1::VERDICT_ERROR) << how;
+    EXPECT_EQ(result.findings(0).blame(), v1::BLAME_HOST) << how;
+  }
+  for (std::size_t idle = 1; idle <= 3; ++idle) {
+    kill(std::stoi(Run("answer").implementation()), SIGKILL);
+    EXPECT_TRUE(Await([&] { return restarts_.size() >= 5 + idle; }));
+  }
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(executor_->Describe().quarantine_reason(), "");
+}
+
 TEST_F(SupervisorTest, PlantedKernelsNeverQuarantine) {
   Make();
   for (int i = 0; i < 12; ++i) {
