@@ -81,8 +81,11 @@ absl::StatusOr<BaselinePage> ReadBaselines(Database& database, std::int64_t befo
       return page;
     }
     v1::Baseline baseline;
-    if (!ParseRecord(baseline, select->Bytes(2)))
-      return Unreadable("baseline", Cat("\"", select->Bytes(1), "\""));
+    if (!ParseRecord(baseline, select->Bytes(2))) {
+      // One record must not hide the others. Whoever asks for this one hears that it is damaged.
+      baseline.Clear();
+      baseline.set_name(std::string(select->Bytes(1)));
+    }
     last = select->Int(0);
     page.baselines.push_back(std::move(baseline));
   }

@@ -178,7 +178,7 @@ class Store {
   virtual absl::StatusOr<std::set<std::string>> UserKernels() = 0;
 
   // Baselines, by their whole names; writes wait until they are durable. `before`: a
-  // position, 0 from the newest.
+  // position, 0 from the newest. Of one whose record cannot be read, a listing has the name alone.
   virtual absl::Status CreateBaseline(const v1::Baseline& baseline) = 0;
   virtual absl::Status DeleteBaseline(std::string_view name) = 0;
   virtual absl::StatusOr<v1::Baseline> GetBaseline(std::string_view name) = 0;

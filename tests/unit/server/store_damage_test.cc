@@ -228,6 +228,28 @@ TEST_F(StoreDamage, AJobThatCannotBeReadHidesNoOther) {
   EXPECT_TRUE(store->GetJob("jobs/c").ok());
 }
 
+TEST_F(StoreDamage, ABaselineThatCannotBeReadHidesNoOther) {
+  {
+    auto store = Open();
+    for (const char* id : {"a", "b", "c"}) {
+      v1::Baseline baseline;
+      baseline.set_name(absl::StrCat("baselines/", id));
+      baseline.set_model("a model");
+      ASSERT_TRUE(store->CreateBaseline(baseline).ok());
+    }
+  }
+  Sql("UPDATE baselines SET summary = x'ffff' WHERE name = 'baselines/b'");
+  auto store = Open();
+  const auto page = store->ListBaselines(0, 10);
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->baselines.size(), 3u);
+  EXPECT_EQ(page->baselines[0].model(), "a model");
+  EXPECT_EQ(page->baselines[1].name(), "baselines/b");
+  EXPECT_EQ(page->baselines[1].model(), "");
+  EXPECT_TRUE(absl::IsDataLoss(store->GetBaseline("baselines/b").status()));
+  EXPECT_TRUE(store->DeleteBaseline("baselines/b").ok());
+}
+
 // What a check finds, in its order: "job jobs/a", "baseline baselines/b", "file the jobs".
 std::vector<std::string> FoundBy(StoreReader& reader) {
   std::vector<std::string> found;
