@@ -373,6 +373,7 @@ class Supervisor final : public CaseExecutor {
     keeper_.TakeRefused();
     *start = EvenTime();
     const bool beside_others = options_.shares_launches && !ahead.next.empty();
+    turns_ = keeper_.worker().process().page().turns.load();
     const auto [end, status] =
         keeper_.worker().RunCase(keeper_.Limits(*start + limit, &cancel), request, &response);
     refused_ = keeper_.TakeRefused();
@@ -413,7 +414,8 @@ class Supervisor final : public CaseExecutor {
   }
 
   // What came of a call that gave no result: of the case itself, or of one behind it in whose turn
-  // it failed. Then the case is to run again, and none is returned.
+  // it failed. Then the case is to run again, and none is returned. So it is where nobody knows in
+  // whose turn it was.
   std::optional<v1::CaseResult> WithoutResult(const v1::CaseSpec& spec, int index,
                                               absl::Duration limit, absl::Time start,
                                               CasesAhead& ahead, CallEnd end,
@@ -447,7 +449,19 @@ class Supervisor final : public CaseExecutor {
       return keep(at, ResultWithoutRun(own_spec(at), device_id(), v1::VERDICT_ERROR,
                                        Fault(status.error_message(), v1::BLAME_LIBRARY)));
     }
+    // It died as it answered, behind the turns of several cases. Whose fault it was is seen when
+    // each runs alone.
+    const bool answering = idle && !beside_others && end != CallEnd::kCancelled &&
+                           !ahead.next.empty() &&
+                           keeper_.worker().process().page().turns.load() != turns_;
     Death death = keeper_.Bury(end, limit);
+    if (answering) {
+      death.counts = false;
+      keeper_.RecordDeath(death);
+      ahead.alone_below =
+          std::max(ahead.alone_below, index + 1 + static_cast<int>(ahead.next.size()));
+      return std::nullopt;
+    }
     const int at = place(death.turn);
     if (at > 0) keeper_.Answered(LearnNothing);  // the cases before it
     death.planted = !SpeaksAgainstDevice(own_spec(at));
@@ -473,6 +487,7 @@ class Supervisor final : public CaseExecutor {
   const SupervisorOptions options_;
   bool all_measured_ = false;    // the ceilings; the turn's
   RefusedCalls::Taken refused_;  // of the last call to the worker; the turn's
+  std::uint32_t turns_ = 0;      // of the worker's page before that call; the turn's
   WorkerKeeper keeper_;          // last: its thread is the first to end
 };
 

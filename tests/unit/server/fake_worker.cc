@@ -2,7 +2,8 @@
 // can be tried against every way in which a worker can end.
 //
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
-//   crash-early (before its page says that a case began)
+//   crash-early (before its page says that a case began), corrupt (a crash; in turn with others
+//   when all of them have ended)
 //   socket (tries to open one), socket-crash (crashes after that)
 //   garbage (writes into its connection, and goes on), nonsense (a verdict that there is not),
 //   no-verdict
@@ -94,7 +95,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
       phase.set_seconds(0.25);
     }
     page_->Turn(0);
-    if (mode == "crash") raise(SIGSEGV);
+    if (mode == "crash" || mode == "corrupt") raise(SIGSEGV);
     if (mode == "abort") raise(SIGABRT);
     if (mode == "kill") raise(SIGKILL);
     if (mode == "exit") _exit(3);
@@ -231,6 +232,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
  private:
   grpc::Status RunInTurn(const worker::v1::RunCaseRequest& request,
                          worker::v1::RunCaseResponse& response) {
+    bool corrupt = false;
     for (int i = 0; i <= request.following_size(); ++i) {
       const std::string& mode = i == 0 ? request.spec().name() : request.following(i - 1).name();
       page_->Turn(i);
@@ -246,9 +248,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
       result->set_implementation("in turn");
       result->mutable_start_time()->set_seconds(1000 + i);
       result->mutable_duration()->set_seconds(i + 1);
+      corrupt = corrupt || mode == "corrupt";
       if (mode == "last") break;
     }
     page_->Enter(Phase::kIdle);
+    if (corrupt) raise(SIGSEGV);
     return grpc::Status::OK;
   }
 

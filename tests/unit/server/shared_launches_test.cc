@@ -158,6 +158,15 @@ TEST_F(CasesInTurn, ADeathBeforeTheFirstBeginsIsTheFirstOnes) {
   EXPECT_THAT(restarts(), ElementsAre("crash"));
 }
 
+// A kernel may spoil what the worker needs for its answer.
+TEST_F(CasesInTurn, ADeathBehindAllTurnsIsTheCasesThatDiesAlone) {
+  MakeInTurn();
+  const auto results = RunAll({"answer", "answer", "corrupt", "answer"});
+  for (const std::size_t i : {0, 1, 3}) EXPECT_EQ(results[i].verdict(), v1::VERDICT_PASSED) << i;
+  ExpectFinding(results[2], v1::VERDICT_ERROR, "crash", "worker killed by SIGSEGV");
+  EXPECT_THAT(restarts(), ElementsAre("crash", "crash"));
+}
+
 // Cases that had passed in the lost call run again, though the death set the device aside.
 TEST_F(CasesInTurn, AQuarantineIsForTheCasesBehindTheDeath) {
   SupervisorOptions options;
