@@ -1,5 +1,6 @@
 #include "server/jobs/job_queue.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -265,7 +266,12 @@ absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
     hub = std::make_shared<WatchHub>(stored->last_sequence());
     hub->End(stored->last_sequence());
   }
-  const std::int64_t last = hub->committed();
+  std::int64_t last = hub->committed();
+  if (after_sequence > last) {
+    // The store may have events that the hub has not heard of yet, and Get tells of them.
+    const absl::StatusOr<v1::Job> stored = store_.GetJob(name);
+    if (stored.ok()) last = std::max(last, stored->last_sequence());
+  }
   if (after_sequence < 0 || after_sequence > last) {
     return BadRequestError({{"after_sequence", Cat("must be from 0 to ", last,
                                                    ", the newest event's, got ", after_sequence)}});

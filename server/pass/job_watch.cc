@@ -74,8 +74,7 @@ StoredWatch::~StoredWatch() {
 
 absl::StatusOr<JobWatch::Next> StoredWatch::Read(v1::JobEvent* event) {
   while (page_.empty()) {
-    // No further than was announced: a watcher that comes again with the number of
-    // an event the hub has not heard of would be refused.
+    // No further than was announced: the events of a commit are told in its order.
     std::int64_t announced = 0;
     std::shared_ptr<const v1::JobEvent> last;
     {
