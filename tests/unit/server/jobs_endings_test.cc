@@ -317,6 +317,46 @@ TEST_F(JobsTest, AJobThatResumesIsLeftForTheNextDaemonWhenTheStoreIsFull) {
   EXPECT_EQ(job.counts().passed(), 40);
 }
 
+// Holds up who tells that one case is left for cpu:1.
+class HoldingMetrics final : public CountingMetrics {
+ public:
+  void QueueDepth(std::string_view device, int depth) override {
+    CountingMetrics::QueueDepth(device, depth);
+    if (device != "cpu:1" || depth != 1 || !holds) return;
+    holding.set_value();
+    go_on.get_future().wait();
+  }
+  std::atomic<bool> holds = false;
+  std::promise<void> holding, go_on;
+};
+
+// A queue that is cancelled may have a hundred thousand results to write.
+TEST_F(JobsTest, NoJobWaitsForTheResultsOfOneThatIsCancelledInItsQueue) {
+  CaseGate gate;
+  AddDevice("cpu:1").GateBy(gate);
+  HoldingMetrics metrics;
+  OpenStore();
+  manager_ = JobManager::Make(*store_, devices_, &metrics, options_);
+  ASSERT_TRUE(manager_->Start().ok());
+  v1::JobSpec spec = Copies(1);
+  spec.set_device("cpu:1");
+  const std::string busy = Create(spec);
+  ASSERT_TRUE(gate.AwaitArrival());
+  spec = Copies(3);
+  spec.set_device("cpu:1");
+  const std::string queued = Create(spec);
+  metrics.holds = true;
+  EXPECT_TRUE(manager_->Cancel(queued, "not needed").ok());
+  metrics.holding.get_future().wait();
+  EXPECT_EQ(Finish(Create(Copies(1))).state(), v1::JOB_STATE_FINISHED);
+  metrics.holds = false;
+  metrics.go_on.set_value();
+  EXPECT_EQ(Finish(queued).state(), v1::JOB_STATE_CANCELLED);
+  gate.Let(1);
+  EXPECT_EQ(Finish(busy).verdict(), v1::VERDICT_PASSED);
+  manager_.reset();
+}
+
 // A job whose results cannot be written while its other device is busy: nothing may
 // wait for that device's turn, which never comes.
 TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {
