@@ -140,6 +140,18 @@ JobUpdate Interrupted(v1::Job job, std::string_view gone) {
   return end;
 }
 
+// Takes out of the job that somebody cancelled it, and returns the words for it; empty: nobody did.
+std::string TakeCancellation(v1::Job& job) {
+  auto& findings = *job.mutable_findings();
+  const auto found = std::find_if(findings.begin(), findings.end(), [](const v1::Finding& f) {
+    return f.reason_code() == v1::REASON_CANCELLED;
+  });
+  if (found == findings.end()) return "";
+  std::string why = found->message();
+  findings.erase(found);
+  return why;
+}
+
 }  // namespace
 
 // The job that an earlier call with this request id made; NOT_FOUND if there was none. A retry gets
@@ -365,8 +377,10 @@ void JobQueue::TakeUp(v1::Job job) {
   const bool ran = job.state() == v1::JOB_STATE_RUNNING;
   if (ran) job.set_state(v1::JOB_STATE_QUEUED);
   CountWaiting(1);
+  v1::Job known = job;
+  const std::string cancelled = TakeCancellation(known);
   // Who sent it is not known any more, and it counts for nobody.
-  const Job active = MakeActive(job, next_order_++, *plans, nullptr, nullptr);
+  const Job active = MakeActive(known, next_order_++, *plans, nullptr, nullptr);
   if (ran) {
     JobUpdate again{.name = job.name(), .job = job};
     again.events.push_back(
@@ -376,6 +390,10 @@ void JobQueue::TakeUp(v1::Job job) {
   }
   Log(LogLevel::kInfo, "job.resumed", {{"job", job.name()}, {"left", total - done}});
   Enqueue(active, *plans);
+  // Some of its cases are skipped already, and so is the rest.
+  if (!cancelled.empty()) {
+    EndEarly(active, EarlyEnd::kCancelled, v1::REASON_CANCELLED, cancelled);
+  }
 }
 
 // Lets an idle device begin a small job that is still being written. No result can be kept or shown

@@ -81,6 +81,7 @@ struct ActiveJob {
   v1::Job status;      // state, counts, findings, times, devices
   int parts_left = 0;  // devices that have not ended theirs
   EarlyEnd early = EarlyEnd::kNone;
+  bool early_told = false;  // of a cancellation: an update has said it, with the first result since
   int unanswered = 0;       // updates submitted that the store has neither kept nor refused
   bool end_due = false;     // all parts have ended; the end waits for those answers
   absl::Status unwritable;  // why, for kUnwritable

@@ -60,6 +60,9 @@ bool JobRecorder::Count(ActiveJob& job, const DevicePlan& plan, const v1::CaseRe
                         JobUpdate& update) {
   const std::lock_guard guard(job.mutex);
   if (job.early == EarlyEnd::kUnwritable) return false;
+  if (job.early == EarlyEnd::kCancelled && !std::exchange(job.early_told, true)) {
+    update.job = job.status;  // so that no new daemon goes on behind cases that were skipped
+  }
   CountVerdict(*job.status.mutable_counts(), result.verdict());
   if (result.spec().fill()) {
     job.status.mutable_counts()->set_total(job.status.counts().total() + 1);

@@ -9,13 +9,16 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <future>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/base/job_events.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -315,6 +318,55 @@ TEST_F(JobsTest, AJobThatResumesIsLeftForTheNextDaemonWhenTheStoreIsFull) {
   const v1::Job job = Finish(name);
   EXPECT_EQ(job.state(), v1::JOB_STATE_FINISHED);
   EXPECT_EQ(job.counts().passed(), 40);
+}
+
+// The daemon died while it wrote that the cases are skipped. Nobody takes the others for all.
+TEST_F(JobsTest, AJobThatWasCancelledIsNotResumed) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  v1::JobSpec spec = Copies(3);
+  spec.set_resume(true);
+  const std::string name = Create(spec);
+  manager_.reset();
+  JobUpdate skipped{.name = name, .job = *store_->GetJob(name)};
+  AddFinding(*skipped.job, v1::REASON_CANCELLED, "a user cancelled the job");
+  skipped.events.emplace_back().mutable_case_result()->set_verdict(v1::VERDICT_SKIPPED);
+  ASSERT_TRUE(store_->Apply(skipped).ok());
+  gate.Let(3);
+  Start();
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(job.counts().skipped(), 3);
+  ASSERT_EQ(job.findings_size(), 1);
+  EXPECT_EQ(job.findings(0).message(), "a user cancelled the job");
+}
+
+// Looks at the stored job when a result of it has been stored, and its end has not.
+class LookingMetrics final : public CountingMetrics {
+ public:
+  void CaseFinished(const v1::CaseResult&) override { findings.push_back(look()); }
+  std::function<int()> look;
+  std::vector<int> findings;  // of the job; the store's thread, until the manager is gone
+};
+
+TEST_F(JobsTest, NoCaseIsSkippedBeforeItIsKnownThatTheJobIsCancelled) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  LookingMetrics metrics;
+  OpenStore();
+  manager_ = JobManager::Make(*store_, devices_, &metrics, options_);
+  ASSERT_TRUE(manager_->Start().ok());
+  const std::string name = Create(Copies(2));
+  metrics.look = [&] { return store_->GetJob(name)->findings_size(); };
+  ASSERT_TRUE(gate.AwaitArrival());
+  EXPECT_TRUE(manager_->Cancel(name, "not needed").ok());
+  EXPECT_EQ(Finish(name).state(), v1::JOB_STATE_CANCELLED);
+  manager_.reset();
+  EXPECT_THAT(metrics.findings, testing::ElementsAre(1, 1));
 }
 
 // Holds up who tells that one case is left for cpu:1.
