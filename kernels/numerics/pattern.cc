@@ -236,8 +236,8 @@ double LargestMagnitude(const Pattern& pattern) {
     case kIntegers:
     case kOneHot:
     case kUnitRows:
-    case kUnitColumns:
       return std::max(a, b);
+    case kUnitColumns:
     case kConstant:
     case kOneLarge:
     case kKeyCodes:

@@ -9,7 +9,8 @@
 // Where the 1 of a line lies: its number times the golden section, modulo 1, times the line's
 // length. So the lines' 1s are spread evenly, however many lines there are.
 //
-// Rows and columns may hold another value in place of the 1s, and one in place of the 0s.
+// Rows and columns may hold another value in place of the 1s, and rows one in place of the 0s. The
+// 1s of columns may all lie in the last row.
 //
 // std-only, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_UNIT_PLACES_H_
@@ -54,12 +55,17 @@ constexpr Pattern UnitRows(double value = 1, double rest = 0) {
   return {PatternKind::kUnitRows, value, rest};
 }
 constexpr Pattern UnitColumns(double value = 1) { return {PatternKind::kUnitColumns, value, 0}; }
+// Columns whose 1s all lie in the last row have this b.
+inline constexpr double kInLastRow = 1;
+constexpr Pattern UnitLastRow(double value) {
+  return {PatternKind::kUnitColumns, value, kInLastRow};
+}
 
 // What the places of a unit pattern hold, and what all other elements are.
 constexpr double UnitValue(const Pattern& p, DType t) {
   return p.kind == PatternKind::kUnitPixels ? LargeUnit(t) : p.a;
 }
-constexpr double UnitRest(const Pattern& p) { return p.kind == PatternKind::kUnitPixels ? 0 : p.b; }
+constexpr double UnitRest(const Pattern& p) { return p.kind == PatternKind::kUnitRows ? p.b : 0; }
 
 // A number whose significand is used to its last bits in every format. 2^-14 times it is below
 // 1e-4.
@@ -107,7 +113,10 @@ constexpr UnitLattice LatticeOf(const Pattern& pattern) {
 class UnitPlaces {
  public:
   constexpr UnitPlaces(const Pattern& pattern, std::int64_t rows, std::int64_t cols)
-      : kind_(pattern.kind), rows_(rows), cols_(cols) {
+      : kind_(pattern.kind),
+        rows_(rows),
+        cols_(cols),
+        in_last_row_(pattern.kind == PatternKind::kUnitColumns && pattern.b == kInLastRow) {
     if (kind_ != PatternKind::kUnitPixels) return;
     lattice_ = LatticeOf(pattern);
     pixels_ = cols_ / lattice_.channels;
@@ -131,7 +140,7 @@ class UnitPlaces {
   constexpr std::int64_t PlaceInRow(std::int64_t row) const { return SpreadPlace(row, cols_); }
   // The row of a column's 1, of unit-columns.
   constexpr std::int64_t PlaceInColumn(std::int64_t batch, std::int64_t col) const {
-    return SpreadPlace(batch * cols_ + col, rows_);
+    return in_last_row_ ? rows_ - 1 : SpreadPlace(batch * cols_ + col, rows_);
   }
 
   // Calls f(col) for each 1 in columns [begin, end) of an image, of unit-pixels.
@@ -211,6 +220,7 @@ class UnitPlaces {
   PatternKind kind_;
   std::int64_t rows_;
   std::int64_t cols_;
+  bool in_last_row_ = false;  // of unit-columns
   UnitLattice lattice_;
   std::int64_t pixels_ = 1;  // of an image
 };

@@ -389,7 +389,7 @@ def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fie
     assert result.verdict == "FAILED", result
     others = ("wide: ", "each-element: ", "far-below-0: ", "exact-signs: ", "significand-a: ", "each-column: ",
               "rows-apart: ", "last-column: ", "nan-b: ", "nan-c: ",
-              "nan-bias: ")
+              "nan-bias: ", "sparse: ", "equal-columns: ", "last-row: ")
     assert all(finding.message.startswith((f"{probe}: ", *others)) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 

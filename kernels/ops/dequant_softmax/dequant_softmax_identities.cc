@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
@@ -30,6 +31,9 @@ constexpr double kLowestLogitOfHalf = -0x1p16;
 constexpr double kLowestWeight = -128;  // of int8
 // Of argmax, if its rows are more than the case's.
 constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
+// Largest logits of a row of equal-columns. If one is left out of the sum, the others are a
+// hundredth too large, which every output format shows.
+constexpr std::int64_t kEqual = 100;
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;
 
@@ -100,15 +104,34 @@ std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c, const Plan& plan) {
   // Right rows are 1 and 0, and wrong ones 0 or NaN.
   below.deviation = 0.5;
 
-  // Only the last column counts: who leaves it out of the maximum or of the sum has nothing.
-  const double far =
-      std::exp2(std::ceil(std::log2(2 * kFar / (static_cast<double>(p.k) * UsualScale(p.k)))));
-  KernelProbe last{
-      "last-column",
-      ProbeCase(c, p, Cat("constant:", Shortest(far), "/one-large:1:-1"), /*exact=*/false)};
-  if (p.transpose_w) last.skipped = "the weights are transposed";
+  // Only the last column counts: who leaves it out of the maximum or of the sum has nothing. The
+  // column of transposed weights is a row, so there the scales pick it.
+  const double unit = UsualScale(p.k);
+  const double far = std::exp2(std::ceil(std::log2(2 * kFar / (static_cast<double>(p.k) * unit))));
+  const std::string picked =
+      p.transpose_w ? Cat("/ones/one-large:", Shortest(unit), ":-1") : "/one-large:1:-1";
+  KernelProbe last{"last-column",
+                   ProbeCase(c, p, Cat("constant:", Shortest(far), picked), /*exact=*/false)};
   // The diagnosis goes by the last that fails.
-  return {std::move(below), std::move(last), std::move(argmax)};
+  std::vector<KernelProbe> probes = {std::move(below), std::move(last), std::move(argmax)};
+  if (IsOurs(c)) return probes;
+
+  // 0, -1, -2, … through the weights and from 0 again. A row of activations picks one of each
+  // column, and the next row others.
+  auto period =
+      std::clamp<std::int64_t>(p.n / kEqual, 1, static_cast<std::int64_t>(-kLowestWeight));
+  while (std::gcd(period, p.transpose_w ? p.k : p.n) != 1) --period;
+  DequantSoftmaxProblem enough = p;
+  enough.m = std::max(p.m, std::min(period, kMostProducts / p.n / p.k));
+  KernelProbe equal{"equal-columns",
+                    ProbeCase(c, enough,
+                              Cat("one-hot/sequential:", Shortest(-kSequentialUnit), ":", period,
+                                  "/constant:", Shortest(kStep)),
+                              /*exact=*/false)};
+  const double largest = std::ceil(static_cast<double>(p.n) / static_cast<double>(period));
+  equal.deviation = u * (largest + kRoundings) + plan.intermediate_roundoff;
+  probes.insert(probes.begin(), std::move(equal));
+  return probes;
 }
 
 void SetArgmaxData(const Case& c, Plan& plan) {

@@ -12,6 +12,9 @@
 //             products: a maximum without a column overflows there, too.
 //   far-below-0  logits of one product each: the first of a row is -2^60 and has all weight, all
 //             others are -2^61. If a kernel holds intermediate results in fp16, -2^16 and -2^17
+//   equal-columns  of a user's kernel: some hundred logits of a row are 0, others in each row, and
+//             all others are -128 or less. Any column that is left out of the sum shows, if there
+//             are up to some thousands
 //   last-column  equal activations and weights, judged by the bound: all logits are 0 but the last
 #ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
 #define ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_

@@ -34,6 +34,12 @@ constexpr double kMeanOfNarrow = 8;
 // them, in fp16 some, and no sum of squares overflows in fp32.
 constexpr double kLarge = 0x1p30;
 constexpr double kLargeOfHalf = 0x1p12;
+// The elements of a row of sparse that are not 0, on average, all of one size. A kernel that leaves
+// one of them out has a norm that is off by a hundredth, which every output format shows.
+constexpr double kKept = 48;
+// Of a user's kernel each column is to be among them in so many rows, if they have so few elements.
+constexpr double kTimesKept = 4;
+constexpr std::int64_t kMostSparse = std::int64_t{1} << 19;
 // What follows the pattern of x.
 constexpr std::string_view kUsualWeight = "/uniform:0.5:1.5";
 constexpr std::string_view kUsualWeightAndBias = "/uniform:0.5:1.5/normal";
@@ -51,6 +57,15 @@ struct RowData {
   Pattern pattern;
   std::string skipped;
 };
+
+// So many rows that all columns count in some. A user's kernel may be made for its extents; then
+// these do not count.
+LayerNormProblem WithSparseRows(const LayerNormProblem& p) {
+  const double wanted = std::ceil(kTimesKept / kKept * static_cast<double>(p.cols));
+  LayerNormProblem many = p;
+  many.rows = std::max(p.rows, std::min(static_cast<std::int64_t>(wanted), kMostSparse / p.cols));
+  return many;
+}
 
 // Deviations above eps, so that eps hides nothing, and a mean that the format holds them at.
 RowData LargeMean(const LayerNormProblem& p, DType input) {
@@ -99,7 +114,7 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
     if (probe.skipped.empty()) {
       probe.data = ProbeCase(c, few, ToString(data.pattern), /*exact=*/false);
       // Large numbers times weights as large are infinite in fp16, and show nothing there.
-      const bool usual = half || name == "last-column";
+      const bool usual = half || name == "last-column" || name == "sparse";
       if (usual && p.affine) probe.data.pattern += usual_operands;
     }
     probes.push_back(std::move(probe));
@@ -108,6 +123,12 @@ std::vector<KernelProbe> LayerNormProbes(const Case& c, const Plan& plan) {
   const bool narrow = Info(c.dtype).storage_bits <= 8;
   const bool far = ReachesBeyondHalf(c.dtype) && !half;
   const double last = far ? kBeyondHalf : narrow ? Info(c.dtype).max_finite : kLastColumn;
+  if (!IsOurs(c)) {
+    const Pattern sparse{PatternKind::kExactSparse,
+                         std::min(1.0, kKept / static_cast<double>(p.cols)), 0};
+    add("sparse", {sparse, ""});
+    if (probes.back().skipped.empty()) probes.back().data.problem = WithSparseRows(p);
+  }
   add("last-column", {Pattern{PatternKind::kOneLarge, last, -1}, ""});
   if (!narrow) add("large", {Pattern{PatternKind::kNormal, far ? kLarge : kLargeOfHalf, 0}, ""});
   // The mean of the row is NaN, and so is its mean square: nothing of the row is a number.

@@ -8,9 +8,12 @@
 //                   clips elements shows. The bound of rows with a large mean is too wide for that.
 //   small-variance  x = s·normal, s² near eps/4: without eps the elements are √5 too large.
 //   last-column     x = 0 and a large number in the last column: a sum without it is 0.
+//   sparse          x = ±1 in some 48 columns of each row, else 0: a sum without any one of them is
+//                   off by more than the output's rounding hides. Of a user's kernel, in so many
+//                   rows that nearly all columns are among them, if rows have up to some thousands.
 //
-// Weight and bias hold the same pattern as x. In last-column, and if a kernel declares fp16, they
-// are the usual ones, because the results are beyond what fp16 holds otherwise.
+// Weight and bias hold the same pattern as x. In last-column and sparse, and if a kernel declares
+// fp16, they are the usual ones, because the results are beyond what fp16 holds otherwise.
 //
 // A row of so large a mean is kept within E by every two-pass kernel, for E grows with
 // n·mean|x|·rstd as its rounding does.

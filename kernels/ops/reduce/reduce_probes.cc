@@ -144,7 +144,7 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
     return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
-  // Only the first or the last element is not 0. Where slices run along rows, that is all there is.
+  // Only the first or the last element of each slice is not 0; see SetLastElements.
   const auto one = [&](double column) {
     return ProbeCase(c, p, ToString(Pattern{PatternKind::kOneLarge, 8, column}), /*exact=*/true);
   };
@@ -160,7 +160,12 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
   const ReduceShape many = std::get<ReduceProblem>(each.data.problem).Split();
   // A user's kernel may be made for its extents, so that each-element does not count.
   if (!IsOurs(c) || many.outer * many.inner < 2 * many.length) {
-    probes.insert(probes.begin(), {{"first-column", one(0)}, {"last-column", one(-1)}});
+    // Of slices that are columns, the first of each-element has the first element.
+    if (many.inner > 1) {
+      probes.insert(probes.begin(), {"last-row", one(-1)});
+    } else {
+      probes.insert(probes.begin(), {{"first-column", one(0)}, {"last-column", one(-1)}});
+    }
   }
   probes.insert(probes.begin(), std::move(each));
   return probes;
@@ -173,5 +178,7 @@ void SetReduceSignificands(bool in_rows, Plan& plan) {
   const double value = input.is_integer ? 2 : least * kFullSignificand;
   plan.inputs[0].pattern = in_rows ? UnitRows(value) : UnitColumns(value);
 }
+
+void SetLastElements(Plan& plan) { plan.inputs[0].pattern = UnitLastRow(plan.inputs[0].pattern.a); }
 
 }  // namespace assay::kernels

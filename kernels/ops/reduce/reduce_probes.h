@@ -23,9 +23,9 @@
 //                      for 0.
 //   far-below-0        max and argmax: all elements are among the lowest numbers of the format. A
 //                      kernel that begins at a number of its own, such as -1e4, shows.
-//   first-column, last-column
-//                      max and argmax of longer slices: the first or the last element of a row is
-//                      the largest.
+//   first-column, last-column, last-row
+//                      max and argmax of longer slices: the first or the last element is the
+//                      largest. Slices that are columns have the last-row alone.
 //   close-integers     max and argmax: numbers near the largest of the format that differ in their
 //                      last bit. A kernel that compares fewer bits shows, and one that clips.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
@@ -47,6 +47,9 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan);
 // The data of exact-significand and each-element: one element of a slice is not 0, and is smaller
 // than fp16 holds if the formats do. `in_rows`: slices are rows of x, else columns.
 void SetReduceSignificands(bool in_rows, Plan& plan);
+
+// The data of last-row: the number of its `one-large` in the last row of each matrix.
+void SetLastElements(Plan& plan);
 
 }  // namespace assay::kernels
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "kernels/numerics/bound.h"
@@ -18,6 +19,9 @@ namespace {
 
 constexpr std::int64_t kRows = 16;  // enough for a probe of a row's arithmetic
 constexpr std::int64_t kMostElements = std::int64_t{1} << 19;  // of each-column
+// Zeros of a row of equal-columns. If one is left out of the sum, the others are a hundredth too
+// large, which every output format shows.
+constexpr std::int64_t kEqual = 100;
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;
 
@@ -53,6 +57,16 @@ Pattern FallingData(std::int64_t cols, DType input) {
   return {PatternKind::kSequential, -step * kSequentialUnit, period};
 }
 
+// The same with more zeros, which lie elsewhere in each row: in as many rows as the period has
+// numbers, each column has one.
+Pattern EqualColumns(std::int64_t cols, DType input) {
+  Pattern data = FallingData(cols, input);
+  auto period = std::clamp<std::int64_t>(cols / kEqual, 1, static_cast<std::int64_t>(data.b));
+  while (std::gcd(period, cols) != 1) --period;
+  data.b = static_cast<double>(period);
+  return data;
+}
+
 }  // namespace
 
 std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
@@ -80,11 +94,15 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
   const auto on = [&](const SoftmaxProblem& problem, const Pattern& data) {
     return ProbeCase(c, problem, ToString(data), /*exact=*/false);
   };
-  const Pattern fall = FallingData(p.cols, c.dtype);
-  KernelProbe falling{"falling", on(few, fall)};
-  const double ones = std::ceil(static_cast<double>(p.cols) / fall.b);  // of a row
-  falling.deviation =
-      ArithmeticOf(c.dtype).u * (kRoundings + ones - 1) + plan.intermediate_roundoff;
+  const auto of_zeros = [&](std::string_view name, const SoftmaxProblem& problem,
+                            const Pattern& data) {
+    KernelProbe probe{name, on(problem, data)};
+    const double ones = std::ceil(static_cast<double>(p.cols) / data.b);  // of a row
+    probe.deviation =
+        ArithmeticOf(c.dtype).u * (kRoundings + ones - 1) + plan.intermediate_roundoff;
+    return probe;
+  };
+  KernelProbe falling = of_zeros("falling", few, FallingData(p.cols, c.dtype));
 
   const double far = c.dtype == DType::kF64 ? 1000.0 : 200.0;
   constexpr std::int64_t kSteps = 63;  // after which the pattern begins again
@@ -98,6 +116,13 @@ std::vector<KernelProbe> SoftmaxProbes(const Case& c, const Plan& plan) {
                                                 -std::max(far, std::floor(furthest / steps)), 0};
   std::vector<KernelProbe> probes = {std::move(falling), {"rows-apart", on(few, apart)}};
   probes.back().deviation = kRounded;
+  if (!ours) {
+    const Pattern equal = EqualColumns(p.cols, c.dtype);
+    SoftmaxProblem enough = p;
+    enough.rows =
+        std::max(p.rows, std::min(static_cast<std::int64_t>(equal.b), kMostElements / p.cols));
+    probes.insert(probes.begin(), of_zeros("equal-columns", enough, equal));
+  }
 
   // Of twice as many rows as columns, each column is the largest of one.
   const std::int64_t rows = std::clamp<std::int64_t>(kMostElements / p.cols, 1, 2 * p.cols);

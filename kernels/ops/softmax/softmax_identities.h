@@ -25,6 +25,10 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 // "falling": 0, -128, -256, … along each row. The elements are 1/l for the l zeros of a row, but
 // for the roundings of exponential, sum and quotient: a constant in the denominator shows.
 //
+// "equal-columns", of a user's kernel: the same with some hundred zeros in a row, which lie
+// elsewhere in each row. Any column that is left out of the sum shows, if rows have up to some
+// thousands.
+//
 // "rows-apart": each row holds one value, 200 (fp64: 1000) or more below that of the row before it.
 // The last is near -2^17, or the lowest number of the format. A single row holds this number.
 //

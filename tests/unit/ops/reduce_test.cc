@@ -369,6 +369,29 @@ TEST(ReduceProbe, OfAUsersKernelHasItsOwnExtentsToo) {
   EXPECT_EQ(std::get<ReduceProblem>(last->data.problem).extents, (IntList{1, 300}));
 }
 
+// Slices that are columns, longer than each-element can cover: who leaves out the last row shows.
+TEST(ReduceProbe, OfAMaximumInColumnsTheLastRowIsTheLargest) {
+  for (const bool ours : {true, false}) {
+    for (const auto& [extents, axis] :
+         {std::pair<IntList, int>{{5000, 8}, 0}, {{2, 4097, 3}, 1}, {{65537, 2}, -2}}) {
+      Case c = MakeCase(Of("argmax", extents, axis), DType::kBF16);
+      if (!ours) c.kernel_file = "kernel.so";
+      const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
+      const auto last = std::find_if(probes.begin(), probes.end(),
+                                     [](const KernelProbe& p) { return p.name == "last-row"; });
+      ASSERT_NE(last, probes.end());
+      EXPECT_EQ(std::get<ReduceProblem>(last->data.problem).extents, extents);
+      const Plan plan = PlanOf(last->data);
+      const Operand& x = plan.inputs[0];
+      Generator numbers(x.pattern, kProbeSeed, 0, 0, x.extents.rows, x.extents.cols, x.dtype);
+      const Tensors data(plan, [&](int, std::int64_t i) { return numbers.Value(i); });
+      for (const double index : PlainReference(ReduceOp(), last->data, plan, data).value) {
+        EXPECT_EQ(index, static_cast<double>(x.extents.rows - 1)) << DefaultName(c);
+      }
+    }
+  }
+}
+
 // A kernel that takes small numbers for 0 shows, and one that clips large ones.
 TEST(ReduceProbe, OfAMaximumHasSmallAndLargeElements) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3FN,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/numerics/convert.h"
+#include "kernels/numerics/generate.h"
 #include "kernels/validate/host_inputs.h"
 
 namespace assay {
@@ -284,6 +285,38 @@ TEST(LayerNormProbe, TheLastColumnIsTheLargestNumberOf8Bits) {
   }
 }
 
+// Each column counts in some row, and few others do there.
+TEST(LayerNormProbe, SparseRowsNeedEveryColumn) {
+  for (const bool rms : {false, true}) {
+    Case c;
+    c.problem = LayerNormProblem{.rows = 1, .cols = 1024, .affine = true, .rms = rms};
+    c.dtype = DType::kBF16;
+    c.kernel_file = "kernel.so";
+    int seen = 0;
+    for (const KernelProbe& probe : LayerNormOp().Probes(c, *LayerNormOp().MakePlan(c))) {
+      if (probe.name != "sparse") continue;
+      ++seen;
+      const Plan plan = *LayerNormOp().MakePlan(probe.data);
+      const Operand& x = plan.inputs[0];
+      Generator numbers(x.pattern, kProbeSeed, 0, 0, x.extents.rows, x.extents.cols, x.dtype);
+      std::vector<int> in_column(1024);
+      for (std::int64_t row = 0, i = 0; row < x.extents.rows; ++row) {
+        int kept = 0;
+        for (std::size_t col = 0; col < in_column.size(); ++col, ++i) {
+          const bool counts = numbers.Value(i) != 0;
+          kept += counts;
+          in_column[col] += counts;
+        }
+        EXPECT_GT(kept, 8);
+        EXPECT_LT(kept, 100);
+      }
+      EXPECT_GT(std::count_if(in_column.begin(), in_column.end(), [](int n) { return n > 0; }),
+                960);
+    }
+    EXPECT_EQ(seen, 1);
+  }
+}
+
 // ---- softmax
 
 Case SoftmaxCase(std::int64_t rows, std::int64_t cols, DType t) {
@@ -522,6 +555,36 @@ TEST(DequantSoftmaxProbe, ArgmaxShowsTheLowestWeight) {
                 std::count(y, y + of.n, *std::max_element(y, y + of.n));
     }
     EXPECT_GT(differ, of.m * 3 / 4) << k;
+  }
+}
+
+// Whichever way the weights lie: all logits are 0 but the last of each row.
+TEST(DequantSoftmaxProbe, OnlyTheLastColumnCounts) {
+  for (const bool transposed : {false, true}) {
+    for (const std::int64_t k : {1, 72, 4096}) {
+      Case c = DequantCase(2, 7, k, DType::kF16);
+      std::get<DequantSoftmaxProblem>(c.problem).transpose_w = transposed;
+      const std::vector<KernelProbe> probes =
+          DequantSoftmaxOp().Probes(c, *DequantSoftmaxOp().MakePlan(c));
+      ASSERT_EQ(probes[1].name, "last-column");  // of ours
+      EXPECT_EQ(probes[1].skipped, "");
+      const Plan plan = *DequantSoftmaxOp().MakePlan(probes[1].data);
+      const auto value = [&](int operand, std::int64_t row, std::int64_t col) {
+        const Operand& o = plan.inputs[static_cast<std::size_t>(operand)];
+        Generator numbers(o.pattern, kProbeSeed, static_cast<std::uint32_t>(operand), 0,
+                          o.extents.rows, o.extents.cols, o.dtype);
+        return numbers.Value(row * o.extents.cols + col);
+      };
+      for (std::int64_t j = 0; j < 7; ++j) {
+        const double weight = transposed ? value(1, j, 0) : value(1, 0, j);
+        const double logit = static_cast<double>(k) * value(0, 0, 0) * weight * value(2, 0, j);
+        if (j < 6) {
+          EXPECT_EQ(logit, 0);
+        } else {
+          EXPECT_GT(logit, 128);
+        }
+      }
+    }
   }
 }
 
