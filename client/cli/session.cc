@@ -260,6 +260,7 @@ class Watch {
       names.push_back(name);
       commands.push_back(absl::StrCat("`assay watch ", name, at, "`"));
     }
+    if (names.empty()) return sink_->OnNote("assay: Ctrl-C again cancels what was sent.");
     sink_->OnNote(absl::StrCat("assay: leaving ", absl::StrJoin(names, " "),
                                " running; come back with ", absl::StrJoin(commands, ", "),
                                ". Ctrl-C again cancels ", names.size() == 1 ? "it." : "them."));

@@ -32,6 +32,10 @@ std::string ModelOf(const ReportRows& report, const std::string& target, const s
   return known == daemon->second.models.end() ? report.model : known->second;
 }
 
+bool HasEnded(const ReportRows& report) {
+  return report.state.empty() || report.state == Word(v1::JOB_STATE_FINISHED);
+}
+
 std::string WhichJob(const ReportRows& report) {
   return !report.job.empty() ? report.job
                              : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
@@ -111,7 +115,7 @@ void Fleet::NoteShortfall(const ReportRows& report) {
   const std::string in =
       report.source == report.target ? "" : absl::StrCat(" (", report.source, ")");
   const std::string job = report.job.empty() ? "its job" : report.job;
-  const bool ended = report.state.empty() || report.state == Word(v1::JOB_STATE_FINISHED);
+  const bool ended = HasEnded(report);
   std::set<std::string> heard;
   for (const ReportRows::Test& test : report.tests) {
     heard.insert(test.target.empty() ? report.target : test.target);
@@ -133,9 +137,9 @@ void Fleet::NoteShortfall(const ReportRows& report) {
        count});
 }
 
-std::int64_t Fleet::Meet(const ReportRows& report, const std::string& target, std::uint32_t at) {
+Fleet::Seen Fleet::Meet(const ReportRows& report, const std::string& target, std::uint32_t at) {
   FleetDevice& device = devices[at];
-  const auto [seen, is_new] = seen_.try_emplace({at, WhichJob(report)}, 0);
+  const auto [seen, is_new] = seen_.try_emplace({at, WhichJob(report)});
   if (is_new) {
     ++device.reports;
     AddOnce(device.jobs, report.job);
@@ -248,7 +252,7 @@ void Fleet::Add(const ReportRows& report) {
   ++reports;
   NoteShortfall(report);
   struct Heard {
-    std::int64_t known = 0;  // results that an earlier report of the job has
+    Seen known;  // of earlier reports of the job
     std::int64_t here = 0;
   };
   std::map<std::uint32_t, Heard> heard;  // by device
@@ -266,12 +270,14 @@ void Fleet::Add(const ReportRows& report) {
     if (is_first) device->second.known = Meet(report, target, at);
     // The results of a job keep their order: those of a report that was written before its end are
     // the first.
-    if (device->second.here++ >= device->second.known) AddTest(test, at, job);
+    if (device->second.here++ >= device->second.known.results) AddTest(test, at, job);
   }
-  std::map<std::uint32_t, bool> fresh;  // device -> some of its results are new
+  std::map<std::uint32_t, bool> fresh;  // device -> some of its results are new, or the verdict is
   for (const auto& [at, device] : heard) {
-    fresh[at] = device.here > device.known;
-    seen_[{at, WhichJob(report)}] = std::max(device.known, device.here);
+    const bool ends = HasEnded(report) && !device.known.ended;
+    fresh[at] = ends || device.here > device.known.results;
+    seen_[{at, WhichJob(report)}] = {std::max(device.known.results, device.here),
+                                     device.known.ended || ends};
   }
   NoteJobs(report, places);
   NoteVerdicts(report, places, fresh);

@@ -236,8 +236,13 @@ class Fleet {
  private:
   std::uint32_t DeviceOf(const ReportRows& report, const std::string& target,
                          const std::string& id);
-  // Takes what the report says of a device. Returns how many results of its job are there already.
-  std::int64_t Meet(const ReportRows& report, const std::string& target, std::uint32_t device);
+  // What earlier reports of a job had of a device.
+  struct Seen {
+    std::int64_t results = 0;
+    bool ended = false;
+  };
+  // Takes what the report says of a device. Returns what is there of its job already.
+  Seen Meet(const ReportRows& report, const std::string& target, std::uint32_t device);
   void NoteShortfall(const ReportRows& report);
   // One result's texts as numbers.
   struct CaseIds {
@@ -258,7 +263,7 @@ class Fleet {
   Texts texts_;
   // By host, id, and UUID, the daemon's instance or its address.
   std::map<std::tuple<std::string, std::string, std::string>, std::uint32_t> device_ids_;
-  std::map<std::tuple<std::uint32_t, std::string>, std::int64_t> seen_;    // device, job: results
+  std::map<std::tuple<std::uint32_t, std::string>, Seen> seen_;            // by device and job
   std::set<std::tuple<std::string, std::string, std::string>> seen_jobs_;  // target, job, message
   struct Ran {
     std::uint32_t id = 0, devices = 0;

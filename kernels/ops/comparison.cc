@@ -207,6 +207,7 @@ std::vector<FieldError> Check(const Comparison& c) {
 Case JudgedCase(const Comparison& c) {
   Case judged = c.rule;
   judged.criterion = c.criterion();
+  judged.probes = false;  // there is no kernel to run
   if (c.has_operation) {
     std::vector<DType> formats;
     for (const TensorSpec& input : c.inputs) formats.push_back(input.dtype);

@@ -115,12 +115,13 @@ class Attention final : public Op {
     const double spread = std::abs(bound.scale) * std::sqrt(static_cast<double>(p.dim)) *
                           LargestInput(plan, 0, 1) * LargestInput(plan, 1, 1);
     if (!(spread > 0 && spread < bound.p_roundoff) || p.KvSeq() == 1) return "";
-    if (ProbesShowScores(c)) return "";
+    if (c.probes && ProbesShowScores(c)) return "";
     return Cat("the scores of these data differ by ", Digits(spread, 2),
                " or so, less than weights of the inputs' format are rounded by (",
-               Digits(bound.p_roundoff, 2),
-               "), and no exact case has larger ones: equal weights would pass, too. Choose data "
-               "that fill the format's range, such as --pattern normal:64");
+               Digits(bound.p_roundoff, 2), "): equal weights would pass, too",
+               c.probes ? ". Exact cases have no larger ones: choose data that fill the format's "
+                          "range, such as --pattern normal:64"
+                        : "");
   }
 
   const Diagnostics& diagnostics() const override { return AttentionDiagnostics(); }

@@ -32,7 +32,7 @@ constexpr double kLowestWeight = -128;  // of int8
 // Of argmax, if its rows are more than the case's.
 constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
 // Largest logits of a row of equal-columns. If one is left out of the sum, the others are a
-// hundredth too large, which every output format shows.
+// hundredth too large, which formats of 16 bits and more nearly always show.
 constexpr std::int64_t kEqual = 100;
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;

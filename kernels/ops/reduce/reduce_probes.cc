@@ -161,7 +161,7 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
   // A user's kernel may be made for its extents, so that each-element does not count.
   if (!IsOurs(c) || many.outer * many.inner < 2 * many.length) {
     // Of slices that are columns, the first of each-element has the first element.
-    if (many.inner > 1) {
+    if (p.Split().inner > 1) {
       probes.insert(probes.begin(), {"last-row", one(-1)});
     } else {
       probes.insert(probes.begin(), {{"first-column", one(0)}, {"last-column", one(-1)}});

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kRows = 16;  // enough for a probe of a row's arithmetic
 constexpr std::int64_t kMostElements = std::int64_t{1} << 19;  // of each-column
 // Zeros of a row of equal-columns. If one is left out of the sum, the others are a hundredth too
-// large, which every output format shows.
+// large, which formats of 16 bits and more nearly always show.
 constexpr std::int64_t kEqual = 100;
 // Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
 constexpr double kRoundings = 10;

@@ -170,15 +170,18 @@ TEST(AttentionReference, ProvenFactorIsProvenAndTight) {
 TEST(AttentionReference, ScoresNearOneAnotherProveLittle) {
   AttentionProblem p{.heads = 2, .seq = 8, .dim = 64};
   p.scale_q = p.scale_k = 0.01;
-  const auto why = [&](DType dtype, const std::string& pattern = "") {
+  const auto why = [&](DType dtype, const std::string& pattern = "", bool probed = true) {
     Case c = MakeCase(p, dtype);
     c.pattern = pattern;
+    c.probes = probed;
     return AttentionOp().ProvesLittle(c, PlanOf(c));
   };
   EXPECT_NE(why(DType::kE4M3FN), "");
   EXPECT_NE(why(DType::kE4M3FNUZ), "");
   EXPECT_EQ(why(DType::kE4M3FN, "normal:64"), "");
   EXPECT_EQ(why(DType::kBF16), "") << "exact cases have large scores";
+  EXPECT_EQ(why(DType::kBF16, "normal:0.01"), "") << "exact cases have large scores";
+  EXPECT_NE(why(DType::kBF16, "normal:0.01", false), "") << "none runs";
   p.kv_seq = 1;
   EXPECT_EQ(why(DType::kE4M3FN), "") << "one key";
   p.kv_seq = 0;

@@ -170,11 +170,11 @@ TEST(GemmEpilogue, FloatFormulasOfGeluAreInsideTheBound) {
       }
       const double t = kU * std::abs(ref.value[0]) + ref.allowance[0];
       EXPECT_LE(std::abs(static_cast<double>(y) - ref.value[0]), t) << activation << " " << x;
-      // The one form for the other is not.
+      // The one form for the other is not. They meet near 1.87.
       const double other =
           Activate(p.activation == "gelu" ? Activation::kGeluTanh : Activation::kGelu,
                    static_cast<double>(x));
-      if (std::abs(std::abs(x) - 2.0f) < 0.3f) {
+      if (std::abs(std::abs(x) - 2.3f) < 0.3f) {
         EXPECT_GT(std::abs(other - ref.value[0]), 4 * t) << x;
       }
     }

@@ -226,7 +226,9 @@ TEST_F(ProbesTest, AnAttentionThatHasNoExactDataSaysWhy) {
         EXPECT_FALSE(probe.message.empty());
         EXPECT_FALSE(probe.refused);
       }
-      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+      // Scores of one size give equal weights, and so may a kernel that does not look at them.
+      EXPECT_EQ(outcome.verdict, problem.dim == 1 ? Verdict::kPassed : Verdict::kInconclusive)
+          << Describe(outcome);
     }
   }
 }
