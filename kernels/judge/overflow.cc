@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <numeric>
 #include <vector>
@@ -48,30 +47,20 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
     if (!overflows) return std::isinf(bound);
     return bound >= plan.overflow_allowance || ReferencesMayDiffer(c, plan, value, bound);
   };
-  const std::int64_t count = request.output.count();
   const internal::CompareRule rule(request);
-  const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
-  const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
-  std::vector<std::uint64_t> bits;
-  std::vector<double> r, e;
   faults.emplace();
-  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
-    const std::int64_t n = std::min(kPiece, count - begin);
-    absl::Status s = ReadBits(device, request.output, begin, n, bits);
-    if (s.ok()) s = ReadValues(device, reference, begin, n, r);
-    if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
-    if (!s.ok()) return s;
-    for (std::size_t i = 0; i < bits.size(); ++i) {
-      if (rule.payload && bits[i] == rule.poison) continue;  // counted apart
-      if (explained(r[i], e[i])) continue;
-      const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
-      if (!judged.class_ok) {
-        ++faults->of_wrong_class;
-      } else if (judged.pair && !(judged.error <= judged.bound_proven)) {
-        ++faults->beyond_proven;
-      }
-    }
-  }
+  const absl::Status read =
+      ForEachCompared(device, request, [&](std::uint64_t bits, double value, double bound) {
+        if (rule.payload && bits == rule.poison) return;  // counted apart
+        if (explained(value, bound)) return;
+        const internal::Judgement judged = JudgeElement(rule, bits, value, bound);
+        if (!judged.class_ok) {
+          ++faults->of_wrong_class;
+        } else if (judged.pair && !(judged.error <= judged.bound_proven)) {
+          ++faults->beyond_proven;
+        }
+      });
+  if (!read.ok()) return read;
   return faults;
 }
 

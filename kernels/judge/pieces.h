@@ -1,12 +1,16 @@
-// Reads elements of tensors on a device, as values and as raw bits.
+// Reads elements of tensors on a device, as values and as raw bits, and what they were compared
+// with.
 #ifndef ASSAY_KERNELS_JUDGE_PIECES_H_
 #define ASSAY_KERNELS_JUDGE_PIECES_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 
 namespace assay::inline kernels {
@@ -44,6 +48,27 @@ inline absl::Status ReadValues(Device& device, const TensorView& view, std::int6
   if (absl::Status s = device.ToHost(view, begin, count, raw.data()); !s.ok()) return s;
   for (std::int64_t i = 0; i < count; ++i) {
     values[static_cast<std::size_t>(i)] = LoadDouble(view.dtype, raw.data(), i);
+  }
+  return absl::OkStatus();
+}
+
+// each(bits, reference, allowance) for every element of a comparison that has allowances. The
+// device's own errors.
+template <typename Each>
+absl::Status ForEachCompared(Device& device, const CompareRequest& request, const Each& each) {
+  const std::int64_t count = request.output.count();
+  // A view has no constant data, for a device writes through others. These are only read.
+  const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
+  const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
+  std::vector<std::uint64_t> bits;
+  std::vector<double> r, e;
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t n = std::min(kPiece, count - begin);
+    absl::Status s = ReadBits(device, request.output, begin, n, bits);
+    if (s.ok()) s = ReadValues(device, reference, begin, n, r);
+    if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
+    if (!s.ok()) return s;
+    for (std::size_t i = 0; i < bits.size(); ++i) each(bits[i], r[i], e[i]);
   }
   return absl::OkStatus();
 }

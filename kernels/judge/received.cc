@@ -127,30 +127,22 @@ absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& req
   // An element may err by the largest allowance of all, if its own is so much smaller.
   constexpr double kSmaller = 0.125;
   if (request.allowance == nullptr || request.exact) return false;
-  const std::int64_t count = request.output.count();
   const internal::CompareRule rule(request);
-  const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
-  const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
-  std::vector<std::uint64_t> bits;
-  std::vector<double> r, e;
+  bool of_right_class = true;
   double largest = 0;              // of all allowances
   double excess = 0, allowed = 0;  // the largest of the elements beyond their bound
-  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
-    const std::int64_t n = std::min(kPiece, count - begin);
-    absl::Status s = ReadBits(device, request.output, begin, n, bits);
-    if (s.ok()) s = ReadValues(device, reference, begin, n, r);
-    if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
-    if (!s.ok()) return s;
-    for (std::size_t i = 0; i < bits.size(); ++i) {
-      const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
-      if (!judged.class_ok) return false;
-      if (std::isfinite(e[i])) largest = std::max(largest, e[i]);
-      if (!judged.pair || judged.error <= judged.bound_proven) continue;
-      excess = std::max(excess, judged.error - judged.bound_proven);
-      allowed = std::max(allowed, e[i]);
-    }
-  }
-  return excess <= request.proven_factor * largest && allowed <= kSmaller * largest;
+  const absl::Status read =
+      ForEachCompared(device, request, [&](std::uint64_t bits, double reference, double allowance) {
+        const internal::Judgement judged = JudgeElement(rule, bits, reference, allowance);
+        of_right_class = of_right_class && judged.class_ok;
+        if (std::isfinite(allowance)) largest = std::max(largest, allowance);
+        if (!judged.pair || judged.error <= judged.bound_proven) return;
+        excess = std::max(excess, judged.error - judged.bound_proven);
+        allowed = std::max(allowed, allowance);
+      });
+  if (!read.ok()) return read;
+  return of_right_class && excess <= request.proven_factor * largest &&
+         allowed <= kSmaller * largest;
 }
 
 void DoubtForTransform(Judgement& judgement) {
