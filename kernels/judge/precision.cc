@@ -126,7 +126,7 @@ class Reader {
                                      : 1;
     // Hold multiplies the limit by what the order of the terms does to R. It is known what it does
     // to the gain.
-    const double of_orders = gate_.order_gain > 0 ? gate_.order_gain / gate_.doubtful : 0.0;
+    const double of_orders = gate_.order_gain / gate_.doubtful;
     return model_.gain_floor + model_.gain_of_row / std::sqrt(rows) + kGainErrors * error +
            of_orders;
   }

@@ -185,6 +185,20 @@ TEST_F(PrecisionOf, AScaleThatIsOffIsADirection) {
   ExpectFailure(Reason::kStructure, "scale of the scores is off by 0.00013");
 }
 
+// Arguments of a softmax that are rounded before the maximum is subtracted.
+TEST_F(PrecisionOf, RoundedArgumentsMayLookLikeAnotherScale) {
+  model_.direction = true;
+  sums_.direction_squared = 1e10;
+  PrecisionGate gate = {.fails = 1, .places = false};
+  gate.row_orders.scale = 5e-4;
+  const auto findings = [&](double scale) {
+    sums_.error_direction = scale * sums_.direction_squared;
+    return Read(gate).findings.size();
+  };
+  EXPECT_EQ(findings(6e-4), 0u);  // with 10 standard errors, of 12
+  EXPECT_EQ(findings(6.3e-4), 1u);
+}
+
 TEST_F(PrecisionOf, WithoutAGateNothingFollows) {
   sums_.sum_squared = 1e6 * 4096;
   const PrecisionReading reading = Read(PrecisionGate());

@@ -74,6 +74,14 @@ inline Data AlternatingData() {
           }};
 }
 
+// The 16 levels of four bits, times a scale, as a dequantised operand has them.
+inline Data FourBitData() {
+  return {"four bits", [](std::int64_t, std::int64_t, auto& random) {
+            const double level = static_cast<double>(random() % 16);
+            return static_cast<double>(static_cast<float>(level) * 0.037f);
+          }};
+}
+
 // A [kSide, terms] and B [terms, kSide], rounded to fp32.
 struct Matrices {
   std::int64_t terms = 0;

@@ -260,6 +260,92 @@ TEST(DoubtForNarrowSums, IsSaidOfTheFirstFinding) {
   EXPECT_EQ(j.findings[1].reason, Reason::kBias);
 }
 
+// 64 results of about 1. The allowance of number 5 is far smaller than the largest, of number 40.
+class TransformExplainsOf : public ::testing::Test {
+ protected:
+  TransformExplainsOf() : output_(64, 1.0), reference_(64, 1.0), allowance_(64, kLargest / 2) {
+    allowance_[40] = kLargest;
+    allowance_[5] = kLargest / 64;
+    request_.proven_factor = 2;
+    request_.allowance = allowance_.data();
+  }
+  // Number `at` errs by its bound and `beyond` the bound as many times the largest allowance.
+  void Err(std::size_t at, double beyond) {
+    const double rounding = 0x1p-53;
+    const double bound = rounding + request_.proven_factor * allowance_[at];
+    output_[at] = 1 - bound - beyond * kLargest;  // exact for powers of two
+  }
+  bool Explains() {
+    request_.output = TensorView{output_.data(), DType::kF64, Extents::Dense(1, 8, 8)};
+    request_.reference = reference_.data();
+    const absl::StatusOr<bool> explains = TransformExplains(device_, request_);
+    EXPECT_TRUE(explains.ok()) << explains.status();
+    return explains.ok() && *explains;
+  }
+
+  static constexpr double kLargest = 0x1p-10;
+  std::vector<double> output_, reference_, allowance_;
+  FailingDevice device_;
+  CompareRequest request_;
+};
+
+TEST_F(TransformExplainsOf, ErrorsOfNoMoreThanTheLargestAllowance) {
+  Err(5, 2);
+  EXPECT_TRUE(Explains());
+  Err(5, 2 + 0x1p-40);
+  EXPECT_FALSE(Explains());
+  Err(5, -1.99 - 4.0 / 64);  // as far above
+  EXPECT_TRUE(Explains());
+  allowance_[41] = kInf;
+  Err(5, 2.01);
+  EXPECT_FALSE(Explains()) << "an infinite allowance is not the largest";
+  allowance_[40] = 2 * kLargest;
+  EXPECT_TRUE(Explains());
+  Err(7, 3);
+  EXPECT_FALSE(Explains()) << "another errs where sums are large";
+  output_[7] = 1;
+  Err(9, 0);
+  EXPECT_TRUE(Explains()) << "within its bound";
+}
+
+TEST_F(TransformExplainsOf, ElementsWithAnEighthOfTheAllowance) {
+  allowance_[5] = kLargest / 8;
+  Err(5, 1);
+  EXPECT_TRUE(Explains());
+  allowance_[5] = kLargest / 7.9;
+  Err(5, 1);
+  EXPECT_FALSE(Explains());
+}
+
+TEST_F(TransformExplainsOf, NoOtherClass) {
+  Err(5, 1);
+  output_[63] = std::nan("");
+  EXPECT_FALSE(Explains());
+  output_[63] = kInf;
+  EXPECT_FALSE(Explains());
+  reference_[63] = kInf;
+  EXPECT_TRUE(Explains());
+}
+
+TEST_F(TransformExplainsOf, NothingThatIsExact) {
+  Err(5, 1);
+  request_.exact = true;
+  EXPECT_FALSE(Explains());
+  request_.exact = false;
+  request_.allowance = nullptr;
+  EXPECT_FALSE(Explains());
+}
+
+TEST_F(TransformExplainsOf, HandsOnWhatTheDeviceSays) {
+  ASSERT_TRUE(Explains());
+  for (const void* lost :
+       {static_cast<const void*>(output_.data()), static_cast<const void*>(reference_.data()),
+        static_cast<const void*>(allowance_.data())}) {
+    device_.lost = lost;
+    EXPECT_EQ(TransformExplains(device_, request_).status(), absl::InternalError("lost"));
+  }
+}
+
 TEST(DoubtForTransform, IsSaidOfTheFirstFinding) {
   Judgement j;
   j.verdict = Verdict::kFailed;

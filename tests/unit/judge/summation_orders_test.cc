@@ -96,14 +96,6 @@ TEST(SummationOrders, NoRightOrderExceedsTheThresholds) {
   }
 }
 
-// The 16 levels of four bits, times a scale, as a dequantised operand has them.
-Data FourBitData() {
-  return {"four bits", [](std::int64_t, std::int64_t, auto& random) {
-            const double level = static_cast<double>(random() % 16);
-            return To(DType::kF32, static_cast<float>(level) * 0.037f);
-          }};
-}
-
 // g of fp32 outputs.
 double Gain(const SampledProducts& products, const std::vector<double>& output) {
   const OutputSteps steps = OutputStepsOf(DType::kF32);
