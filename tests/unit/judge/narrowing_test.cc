@@ -655,6 +655,14 @@ TEST(Narrowing, ZerosOfARectifierDoNotHideANarrowOutput) {
   EXPECT_NEAR(static_cast<double>(n.elements), kOutputs / 2.0, kOutputs / 8.0);
 }
 
+// Each is as near to the reference as fp16's smallest number, and a number of every format.
+TEST(Narrowing, ZerosOfSumsThatCancelTellNoFormat) {
+  std::vector<double> exact(1024);
+  for (std::size_t i = 0; i < exact.size(); ++i) exact[i] = 1e-9 / (3.0 + static_cast<double>(i));
+  const std::vector<double> zeros(exact.size(), 0.0);
+  EXPECT_EQ(FindNarrowedOutput(DType::kF32, zeros, exact).name, "");
+}
+
 // A sum of constants may be a short number by chance, and all elements are that one then.
 TEST(Narrowing, OneNumberAloneNamesNoOutput) {
   std::vector<double> exact(1024, 1000.0004), output(1024, 1000.0);

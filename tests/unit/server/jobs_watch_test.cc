@@ -101,6 +101,28 @@ TEST_F(JobsTest, ProgressComesToWatchersThatAreUpToDate) {
   EXPECT_EQ(reader.progress()[0].total(), 1);
 }
 
+// The store tells of an event, in a job's last_sequence, before its watchers hear of it.
+TEST_F(JobsTest, WatcherMayComeWithTheNewestNumberThatIsStored) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const std::string name = Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  JobUpdate unheard{.name = name};
+  unheard.events.emplace_back().mutable_state_change()->set_reason("of which nobody tells");
+  ASSERT_TRUE(store_->Apply(unheard).ok());
+  const std::int64_t newest = manager_->Get(name)->last_sequence();
+  EXPECT_EQ(manager_->Watch(name, newest + 1, [] {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EventReader reader(*manager_, name, newest);
+  gate.Let(1);
+  const std::vector<v1::JobEvent> events = reader.Rest();
+  EXPECT_TRUE(reader.status().ok()) << reader.status();
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events[0].sequence(), newest + 1);
+  EXPECT_TRUE(events.back().has_finished());
+}
+
 // A watcher may have read all results before it heard of the progress of the last case.
 TEST_F(JobsTest, NoProgressComesAfterTheEnd) {
   Start();
