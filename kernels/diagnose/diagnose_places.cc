@@ -100,6 +100,10 @@ std::optional<Reading> Unwritten(const Symptoms& s) {
                    "look at whether it is launched at all, and at the pointer it stores to"};
   }
   if (s.anatomy != nullptr && !s.anatomy->axes.empty()) {
+    if (unwritten == 1 && s.anatomy->axes.size() > 1) {
+      return Reading{Cat("part of the output is never written: ", s.anatomy->words),
+                     "look at the limit of the index that is stored to: it may be one too small"};
+    }
     for (auto axis = s.anatomy->axes.rbegin(); axis != s.anatomy->axes.rend(); ++axis) {
       const bool last =
           axis->kind == Kind::kSingle && axis->extent > 1 && axis->first == axis->extent - 1;

@@ -23,7 +23,13 @@ constexpr std::int64_t kBiased = 64;
 constexpr double kIncoherent = 0.35;
 
 // "0.99", "0.9922": digits enough to tell it from 1.
-std::string FactorText(double factor) { return absl::StrFormat("%.4g", factor); }
+// "0.75"; near 1 by how much it is off: "1 + 0.0001".
+std::string FactorText(double factor) {
+  constexpr double kNear = 0.0095;
+  const double more = factor - 1;
+  if (more == 0 || std::abs(more) >= kNear) return absl::StrFormat("%.4g", factor);
+  return absl::StrFormat("1 %c %.3g", more > 0 ? '+' : '-', std::abs(more));
+}
 
 std::string RangeText(const LineFit& fit) {
   return absl::StrFormat("%.4g to %.4g", fit.least, fit.most);

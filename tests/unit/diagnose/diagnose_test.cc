@@ -158,6 +158,11 @@ TEST(Diagnose, EstimatesAWrongScale) {
               HasSubstr("every value is 0.99 times what it should be"));
   EXPECT_THAT(Reading(c, [](auto& y, const Plan&) { Scale(y, -1); }),
               HasSubstr("every value is -1 times what it should be (-1)"));
+  const Case finer = GemmCase(DType::kF32, 32, 32, 64);
+  EXPECT_THAT(Reading(finer, [](auto& y, const Plan&) { Scale(y, 1.0001); }),
+              HasSubstr("every value is 1 + 0.0001 times what it should be"));
+  EXPECT_THAT(Reading(finer, [](auto& y, const Plan&) { Scale(y, 0.995); }),
+              HasSubstr("every value is 1 - 0.005 times what it should be"));
   std::get<GemmProblem>(c.problem).alpha = 0.75;
   EXPECT_THAT(Reading(c, [](auto& y, const Plan&) { Scale(y, 0.75); }),
               HasSubstr("0.75 times what it should be (alpha)"));
@@ -338,6 +343,30 @@ TEST(Diagnose, PlacesUnwrittenElementsAndNaNWhateverTheCriterion) {
     EXPECT_EQ(nan.verdict, Verdict::kFailed);
     EXPECT_THAT(nan.pattern_of_errors, HasSubstr("a single element"));
   }
+}
+
+// One element of a matrix is no column.
+TEST(Diagnose, PlacesOneUnwrittenElement) {
+  const Case c = GemmCase(DType::kF32, 64, 64, 64);
+  const Plan plan = OpOf(c).MakePlan(c).value();
+  CaseOutcome outcome;
+  outcome.verdict = Verdict::kFailed;
+  outcome.unwritten = 1;
+  outcome.compare.emplace().count = 64 * 64;
+  Anatomy anatomy;
+  anatomy.axes.resize(2);
+  for (AxisErrors& axis : anatomy.axes) {
+    axis.name = "column";
+    axis.extent = 64;
+    axis.first = 63;
+    axis.kind = AxisErrors::Kind::kSingle;
+  }
+  anatomy.words = "a single element, [63,63]";
+  const Symptoms symptoms = {.c = c, .plan = plan, .outcome = outcome, .anatomy = &anatomy};
+  EXPECT_EQ(Diagnose(symptoms).reads_as,
+            "part of the output is never written: a single element, [63,63]");
+  outcome.unwritten = 64;
+  EXPECT_THAT(Diagnose(symptoms).reads_as, HasSubstr("the tail is never written"));
 }
 
 TEST(Diagnose, DoesNotBlameTheDataForTolerancesThatPassZeros) {

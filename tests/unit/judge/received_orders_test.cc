@@ -126,6 +126,11 @@ TEST_F(OrdersOfReceived, MayGiveElementsOf16BitInputsAFactor) {
   EXPECT_EQ(SaidOf(0.8 * gain), Verdict::kPassed);
 }
 
+TEST_F(OrdersOfReceived, MakeNoFactorWhereThereAreNone) {
+  plan_.accumulations = 1;  // and no products
+  EXPECT_EQ(SaidOf(1e-6), Verdict::kFailed);
+}
+
 // The factor is that of the largest elements, which may be few: 64 of the 1,024 that are sampled,
 // and none of those that all elements are told by.
 TEST_F(OrdersOfReceived, AreThoseOfTheLargestElements) {
