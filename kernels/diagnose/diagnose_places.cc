@@ -102,7 +102,7 @@ std::optional<Reading> Unwritten(const Symptoms& s) {
   if (s.anatomy != nullptr && !s.anatomy->axes.empty()) {
     if (unwritten == 1 && s.anatomy->axes.size() > 1) {
       return Reading{Cat("part of the output is never written: ", s.anatomy->words),
-                     "look at the limit of the index that is stored to: it may be one too small"};
+                     "look at the index that is stored to, and at its limit"};
     }
     for (auto axis = s.anatomy->axes.rbegin(); axis != s.anatomy->axes.rend(); ++axis) {
       const bool last =

@@ -22,8 +22,7 @@ constexpr std::int64_t kBiased = 64;
 // Errors of a row that do not follow one another: less of them survives in its sum.
 constexpr double kIncoherent = 0.35;
 
-// "0.99", "0.9922": digits enough to tell it from 1.
-// "0.75"; near 1 by how much it is off: "1 + 0.0001".
+// "0.75", "0.99"; a factor that two digits do not tell from 1, by how far it is off: "1 + 0.0001".
 std::string FactorText(double factor) {
   constexpr double kNear = 0.0095;
   const double more = factor - 1;
