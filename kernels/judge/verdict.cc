@@ -279,11 +279,11 @@ class Jury {
                  "kernel, and what follows may make a number of it");
         return;
       }
-      if (!plan_.exact && MixesNeighbours()) {
-        AddWorst(
-            Verdict::kInconclusive, Reason::kSuspect, message,
-            "; a transform of operands errs relative to their neighbours, which are far larger "
-            "here and there: judge it on even data, such as --pattern normal");
+      if (!plan_.exact && Transforms(plan_) && (e_.transform_explains || Uneven())) {
+        AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
+                 Cat("; a transform of operands errs relative to their neighbours, which are far "
+                     "larger here and there",
+                     Uneven() ? ": judge it on even data, such as --pattern normal" : ""));
         return;
       }
       AddWorst(Verdict::kFailed, plan_.exact ? Reason::kExact : Reason::kBound, message,
@@ -304,8 +304,7 @@ class Jury {
 
   // The bound of a declared transform counts the terms of an element alone, which may be far
   // smaller than their neighbours.
-  bool MixesNeighbours() const {
-    if (!Transforms(plan_)) return false;
+  bool Uneven() const {
     return std::any_of(plan_.inputs.begin(), plan_.inputs.end(),
                        [](const Operand& o) { return IsUneven(o.pattern.kind); });
   }

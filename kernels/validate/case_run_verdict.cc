@@ -196,6 +196,11 @@ End CaseRun::GatherFromOutput(Evidence& evidence) {
   const absl::StatusOr<bool> biased = RightOutputIsBiased(device_, Request(), *outcome_.compare);
   if (!biased.ok()) return EndedBy(biased.status(), "compare");
   evidence.right_is_biased = *biased;
+  if (Transforms(plan()) && outcome_.compare->beyond_proven > 0) {
+    const absl::StatusOr<bool> explains = TransformExplains(device_, Request());
+    if (!explains.ok()) return EndedBy(explains.status(), "compare");
+    evidence.transform_explains = *explains;
+  }
   return TellPrecision(evidence);
 }
 

@@ -282,6 +282,22 @@ TEST_F(Limits, ATransformIsHeldToItsBoundWhereNeighboursAreAsLarge) {
   EXPECT_EQ(Said(), "FAILED exact");
 }
 
+// Windows of few products beside others, as in the padding of a convolution.
+TEST_F(Limits, ATransformOfEvenDataIsExcusedByWhatItExplains) {
+  result_.beyond_proven = 1;
+  plan_.accumulator_roundoff = 0x1p-24;
+  plan_.operand_roundoff = 0x1p-16;
+  evidence_.transform_explains = true;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  EXPECT_THAT(Message(), Not(HasSubstr("--pattern normal"))) << "it is normal";
+  plan_.inputs[0] = Input(PatternKind::kSparse);
+  EXPECT_THAT(Message(), HasSubstr("--pattern normal"));
+  plan_.operand_roundoff = 0x1p-22;
+  EXPECT_EQ(Said(), "FAILED bound") << "operands that are split err by themselves";
+  plan_.exact = true;
+  EXPECT_EQ(Said(), "FAILED exact");
+}
+
 TEST_F(Limits, AnExactResultIsNotExcusedByAnOverflow) {
   result_.beyond_proven = 1;
   plan_.largest_intermediate = 1e39;

@@ -10,6 +10,7 @@ namespace assay {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RunDistorted;
 
 TEST(Undecided, AnInfiniteWeightTimesNothingAccusesNobody) {
@@ -30,6 +31,35 @@ TEST(Undecided, AnInfiniteWeightTimesNothingAccusesNobody) {
   EXPECT_EQ(decided.verdict, Verdict::kFailed);
   ASSERT_FALSE(decided.findings.empty());
   EXPECT_EQ(ReasonWord(decided.findings[0].reason), "class");
+}
+
+// A transform gives windows of few products, and of none, the errors of their neighbours.
+TEST(Undecided, ADeclaredTransformErrsRelativeToTheNeighbours) {
+  Case c;
+  c.problem = ConvProblem{.batch = 1,
+                          .channels = 1,
+                          .filters = 1,
+                          .input = {8, 8},
+                          .kernel = {3, 3},
+                          .padding = {3, 3}};
+  c.dtype = DType::kF32;
+  c.pattern = "normal";
+  c.probes = false;
+  const auto by = [](double error) {
+    return [error](std::vector<double>& values, const Plan&) {
+      EXPECT_EQ(values[0], 0) << "a corner sees padding alone";
+      values[0] = error;
+    };
+  };
+  EXPECT_EQ(RunDistorted(c, by(0x1p-20)).verdict, Verdict::kFailed) << "nothing is declared";
+  c.operand_roundoff = 0x1p-15;
+  const CaseOutcome explained = RunDistorted(c, by(0x1p-20));
+  EXPECT_EQ(explained.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(explained.findings.empty());
+  EXPECT_EQ(ReasonWord(explained.findings[0].reason), "suspect");
+  EXPECT_THAT(explained.findings[0].message, HasSubstr("relative to their neighbours"));
+  EXPECT_THAT(explained.findings[0].message, Not(HasSubstr("--pattern normal")));
+  EXPECT_EQ(RunDistorted(c, by(0.125)).verdict, Verdict::kFailed) << "more than any neighbour's";
 }
 
 }  // namespace
