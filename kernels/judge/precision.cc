@@ -165,7 +165,7 @@ class Reader {
                            name, rms, limit, Rms(sums_.sum_squared, sums_.count)),
            gate_.group_orders);
     };
-    hold(sums_.row, Cat("row ", At(sums_.row.index * x.cols)));
+    hold(sums_.row, Cat("the row at ", At(sums_.row.index * x.cols)));
     hold(sums_.column, Cat("column ", sums_.column.index));
     if (!gate_.places) return;
     if (sums_.tile.index >= 0) {

@@ -218,7 +218,7 @@ TEST_F(PrecisionLimits, AGroupMayHaveMoreThanAllTogether) {
 TEST_F(PrecisionLimits, TheFirstPlaceIsAPlace) {
   SetGroup(sums_.row, 0, 64, 64, 200, 0.5, sums_);
   EXPECT_THAT(Said(), ElementsAre(kStructured));
-  EXPECT_THAT(Message(), HasSubstr("row [0,0,0]"));
+  EXPECT_THAT(Message(), HasSubstr("the row at [0,0,0]"));
   sums_.row = {};
   SetGroup(sums_.column, 0, 64, 64, 200, 0.5, sums_);
   EXPECT_THAT(Message(), HasSubstr("column 0 "));

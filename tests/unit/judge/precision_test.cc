@@ -124,7 +124,7 @@ TEST_F(PrecisionOf, LargeErrorsWithAChanceGainArePrecision) {
 TEST_F(PrecisionOf, ARowAColumnATileAndAnElementAreNamed) {
   const ResidualSums right = sums_;
   sums_.row = {37, 64, 64, 64.0 * 25};
-  ExpectFailure(Reason::kStructure, "row [37,0]");
+  ExpectFailure(Reason::kStructure, "the row at [37,0]");
   sums_ = right;
   sums_.column = {12, 64, 64, 64.0 * 25};
   ExpectFailure(Reason::kStructure, "column 12");
@@ -142,7 +142,7 @@ TEST_F(PrecisionOf, ARowAColumnATileAndAnElementAreNamed) {
 TEST_F(PrecisionOf, APlaceThatHasAllErrorsIsNamed) {
   sums_.row = {37, 64, 64, 64.0 * 200 * 200};
   sums_.sum_squared = 0.49 * 4032 + sums_.row.sum_squared;
-  ExpectFailure(Reason::kStructure, "row [37,0]");
+  ExpectFailure(Reason::kStructure, "the row at [37,0]");
   sums_.row.sum_squared /= 2;  // half of the errors are elsewhere
   ExpectFailure(Reason::kPrecision, "residuals are 25 times");
 }

@@ -257,7 +257,7 @@ TEST(PrecisionRun, DefectsBelowTheBoundAreFound) {
          }
          return sum;
        }},
-      {"one row in TF32", Reason::kStructure, "row [11,0]", false, false,
+      {"one row in TF32", Reason::kStructure, "the row at [11,0]", false, false,
        [=](auto* a, auto* b, auto k, auto index) {
          return index / 48 == 11 ? narrow_both(11)(a, b, k, index) : Pairwise(a, b, k);
        }},
