@@ -7,13 +7,13 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "client/cli/compare_request.h"
 #include "client/cli/context.h"
 #include "client/lib/case_options.h"
 #include "client/lib/compare.h"
 #include "client/lib/operators.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 
 namespace assay::client {
@@ -54,23 +54,16 @@ constexpr OwnOption kOwnOptions[] = {
     {"deadline", "TIME", "with --op: longest time to compute reference and comparison: 10s, 2m"},
 };
 
-// A word a POSIX shell reads back as it is.
-std::string Quoted(const std::string& word) {
-  constexpr char kPlain[] =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/=@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 // The command line itself, with the device it ran on.
 std::string ReproLine(const CompareOptions& options, const std::string& device) {
-  std::string line = absl::StrCat("assay compare ", Quoted(options.actual));
-  if (!options.expected.empty()) absl::StrAppend(&line, " ", Quoted(options.expected));
+  std::string line = absl::StrCat("assay compare ", ShellWord(options.actual));
+  if (!options.expected.empty()) absl::StrAppend(&line, " ", ShellWord(options.expected));
   for (const std::string& flag : options.given) {
     if (flag == "device") continue;
     const auto own = options.own.find(flag);
     const std::string& text = own != options.own.end() ? own->second : options.operation.at(flag);
-    absl::StrAppend(&line, " --", flag, text.empty() ? "" : " ", text.empty() ? "" : Quoted(text));
+    absl::StrAppend(&line, " --", flag, text.empty() ? "" : " ",
+                    text.empty() ? "" : ShellWord(text));
   }
   if (!device.empty()) absl::StrAppend(&line, " --device ", device);
   return line;

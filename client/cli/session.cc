@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -13,9 +14,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/interrupt.h"
+#include "client/lib/text.h"
 
 namespace assay::client {
 namespace {
+
+// The options that reach the same daemons again: " --target a:7575 --tls-ca 'my ca.pem'".
+std::string WayTo(const TargetOptions& given) {
+  const std::pair<const char*, const std::string&> options[] = {
+      {"target", given.targets},       {"targets-file", given.file},
+      {"tls-ca", given.tls.ca},        {"tls-cert", given.tls.cert},
+      {"tls-key", given.tls.key},      {"tls-server-name", given.tls.server_name},
+      {"token-file", given.token_file}};
+  std::string way;
+  for (const auto& [name, value] : options) {
+    if (!value.empty()) absl::StrAppend(&way, " --", name, " ", ShellWord(value));
+  }
+  return way;
+}
 
 // How long a second Ctrl-C is waited for.
 constexpr absl::Duration kPatience = absl::Seconds(2);
@@ -251,8 +267,7 @@ class Watch {
 
   void OnFirstInterrupt() {
     const std::lock_guard lock(mutex_);
-    const std::string& targets = context_.globals.targets.targets;
-    const std::string at = targets.empty() ? "" : absl::StrCat(" --target ", targets);
+    const std::string at = WayTo(context_.globals.targets);
     std::vector<std::string> names, commands;  // watch follows one job, on the target that has it
     for (const client::Run& run : report_.runs) {
       const std::string& name = run.job.name();

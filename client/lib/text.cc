@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
 namespace assay::client {
 namespace {
 
@@ -56,6 +59,15 @@ bool IsUtf8(std::string_view text) {
     i += length;
   }
   return true;
+}
+
+std::string ShellWord(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/=@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(word);
+  }
+  return absl::StrCat("'", absl::StrReplaceAll(View(word), {{"'", "'\\''"}}), "'");
 }
 
 }  // namespace assay::client

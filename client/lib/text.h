@@ -20,6 +20,9 @@ bool IsUtf8(std::string_view text);
 // have them.
 std::string Visible(std::string_view utf8);
 
+// Quotes a word, if it needs quotes, so that a POSIX shell reads back the same word.
+std::string ShellWord(std::string_view word);
+
 }  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_TEXT_H_

@@ -266,12 +266,15 @@ TEST(Interrupt, TheFirstLeavesAndSaysHowToComeBack) {
     while (service.watched_after().empty()) std::this_thread::yield();
     std::raise(SIGTERM);  // as a Ctrl-C whose second never comes, without the wait for it
   });
-  const Output output = RunGemm(service);
+  const std::string targets = ::testing::TempDir() + "/my targets.toml";
+  std::ofstream(targets) << "";
+  const Output output = RunGemm(service, {"--targets-file", targets});
   user.join();
   EXPECT_EQ(output.code, 4);
   EXPECT_TRUE(service.cancelled().empty());
-  EXPECT_THAT(output.err, HasSubstr("come back with `assay watch jobs/4f2k --target " +
-                                    service.target() + "`. Ctrl-C again cancels it."));
+  EXPECT_THAT(output.err,
+              HasSubstr("come back with `assay watch jobs/4f2k --target " + service.target() +
+                        " --targets-file '" + targets + "'`. Ctrl-C again cancels it."));
 }
 
 TEST(Interrupt, TheSecondCancels) {
