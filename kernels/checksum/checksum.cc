@@ -149,6 +149,8 @@ class Measurement {
         std::sqrt(std::max(Largest(addend.row_squares), Largest(addend.col_squares)));
     if (!(lines * sums < kExactLimit)) return false;
     if (plan_.exact && Info(plan_.output.dtype).is_integer) return true;
+    // What a declared transform or split makes of the operands has sums of its own.
+    if (plan_.operand_roundoff > 0) return false;
     if (!epilogue_.plain || !IsWhole(plan_.inputs[0].pattern) ||
         !IsWhole(plan_.inputs[1].pattern)) {
       return false;

@@ -314,6 +314,7 @@ TEST(ChecksumMeasures, OnlyWholeNumbersOfPlainProductsAreExact) {
   };
   EXPECT_TRUE(exact([](Plan&) {}));
   EXPECT_FALSE(exact([](Plan&) {}, 2.0));
+  EXPECT_FALSE(exact([](Plan& plan) { plan.operand_roundoff = 0x1p-16; }));
   for (const PatternKind kind :
        {PatternKind::kZeros, PatternKind::kOnes, PatternKind::kDiagonal, PatternKind::kCheckerboard,
         PatternKind::kBernoulli, PatternKind::kExactSparse, PatternKind::kExactInts}) {
