@@ -108,12 +108,22 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
 
 namespace {
 
+// Doubts the first finding. A limit that the caller set, and outputs that differ, decide all the
+// same, and come first then.
 void Doubt(Judgement& judgement, std::string_view why) {
-  judgement.verdict = Verdict::kInconclusive;
-  Finding& first = judgement.findings.front();
+  std::vector<Finding>& findings = judgement.findings;
+  Finding& first = findings.front();
   first.reason = Reason::kSuspect;
   first.blame = UsualBlame(Reason::kSuspect);
   Append(&first.message, why);
+  const auto decides = std::find_if(findings.begin() + 1, findings.end(), [](const Finding& f) {
+    return f.reason == Reason::kThreshold || f.reason == Reason::kNondeterministic;
+  });
+  if (decides == findings.end()) {
+    judgement.verdict = Verdict::kInconclusive;
+  } else {
+    std::rotate(findings.begin(), decides, decides + 1);
+  }
 }
 
 }  // namespace

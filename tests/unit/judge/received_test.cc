@@ -260,6 +260,20 @@ TEST(DoubtForNarrowSums, IsSaidOfTheFirstFinding) {
   EXPECT_EQ(j.findings[1].reason, Reason::kBias);
 }
 
+TEST(DoubtForNarrowSums, ExplainsNeitherALimitNorOutputsThatDiffer) {
+  for (const Reason decides : {Reason::kThreshold, Reason::kNondeterministic}) {
+    Judgement j;
+    j.verdict = Verdict::kFailed;
+    j.findings = {{Reason::kBound, "3 elements"}, {Reason::kBias, "biased"}, {decides, "more"}};
+    DoubtForNarrowSums(DType::kE4M3FN, j);
+    EXPECT_EQ(j.verdict, Verdict::kFailed);
+    ASSERT_EQ(j.findings.size(), 3u);
+    EXPECT_EQ(j.findings[0].reason, decides);
+    EXPECT_EQ(j.findings[1].reason, Reason::kSuspect);
+    EXPECT_EQ(j.findings[2].reason, Reason::kBias);
+  }
+}
+
 // 64 results of about 1. The allowance of number 5 is far smaller than the largest, of number 40.
 class TransformExplainsOf : public ::testing::Test {
  protected:
