@@ -136,8 +136,12 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subno
     } else {
       // Padding is no element of x: an infinite weight there makes no NaN.
       const std::int64_t position = PlaceOf(s, indices[i]).position;
+      std::vector<bool> inside(static_cast<std::size_t>(s.taps()));
+      for (std::int64_t tap = 0; tap < s.taps(); ++tap) {
+        inside[static_cast<std::size_t>(tap)] = PixelUnder(s, position, tap) >= 0;
+      }
       for (std::int64_t t = 0; t < terms; ++t) {
-        if (PixelUnder(s, position, tap_of(t)) < 0) continue;
+        if (!inside[static_cast<std::size_t>(tap_of(t))]) continue;
         const double product = patches.of(i)[t] * filters.of(i)[t];
         sums.sum += product;
         sums.absolute += std::abs(product);

@@ -144,6 +144,25 @@ TEST(ConvReference, InfiniteWeightsMakeNoNanOutOfPadding) {
   ExpectFastIsPlain(c, infinite);
 }
 
+TEST(ConvReference, FastIsPlainWithWeightsThatAreNotFinite) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const char* layout : {"nchw", "nhwc"}) {
+    // Some windows lie in a padding of 3 alone.
+    for (const std::int64_t padding : {0, 1, 3}) {
+      ConvProblem p = Problem2d();
+      p.layout = layout;
+      p.padding = {padding};
+      p.groups = 2;
+      const Case c = MakeCase(p, DType::kF32);
+      ExpectFastIsPlain(c, [=](int operand, std::int64_t) { return operand == 0 ? 2 : nan; });
+      ExpectFastIsPlain(c, [=](int operand, std::int64_t i) {
+        return operand == 0 || i % 7 != 3 ? 1.0 : i % 2 == 0 ? inf : nan;
+      });
+    }
+  }
+}
+
 TEST(ConvDeclared, OnlyADeclaredTransformHasMoreRoom) {
   const auto factor = [](std::int64_t channels, double operands) {
     ConvProblem p = Problem2d();
