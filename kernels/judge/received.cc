@@ -133,26 +133,31 @@ void DoubtForNarrowSums(DType input, Judgement& judgement) {
                        Name(input), ": whether this kernel's may be so is not known"));
 }
 
-absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request) {
+absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request,
+                                       bool in_double) {
   // An element may err by the largest allowance of all, if its own is so much smaller.
   constexpr double kSmaller = 0.125;
   if (request.allowance == nullptr || request.exact) return false;
   const internal::CompareRule rule(request);
   bool of_right_class = true;
-  double largest = 0;              // of all allowances
+  double largest = 0;  // of all allowances
+  double largest_result = 0;
   double excess = 0, allowed = 0;  // the largest of the elements beyond their bound
   const absl::Status read =
       ForEachCompared(device, request, [&](std::uint64_t bits, double reference, double allowance) {
         const internal::Judgement judged = JudgeElement(rule, bits, reference, allowance);
         of_right_class = of_right_class && judged.class_ok;
         if (std::isfinite(allowance)) largest = std::max(largest, allowance);
+        if (std::isfinite(reference)) {
+          largest_result = std::max(largest_result, std::abs(reference));
+        }
         if (!judged.pair || judged.error <= judged.bound_proven) return;
         excess = std::max(excess, judged.error - judged.bound_proven);
         allowed = std::max(allowed, allowance);
       });
   if (!read.ok()) return read;
-  return of_right_class && excess <= request.proven_factor * largest &&
-         allowed <= kSmaller * largest;
+  const double room = in_double ? kOfDouble * largest_result : request.proven_factor * largest;
+  return of_right_class && excess <= room && allowed <= kSmaller * largest;
 }
 
 void DoubtForTransform(Judgement& judgement) {

@@ -39,11 +39,13 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
 // becomes INCONCLUSIVE.
 void DoubtForNarrowSums(DType input, Judgement& judgement);
 
-// A kernel that transforms its operands, as Winograd's and Fourier's do, errs in an element relative
-// to its neighbours, which may be far larger: an image's dark corner is not 0 to the bit. Whether
-// all elements beyond their proven bound have far smaller sums than others, and err by no more than
-// those may. Nobody says of a received output whether it was made so.
-absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request);
+// A kernel that transforms its operands, as Winograd's and Fourier's do, errs in an element
+// relative to its neighbours, which may be far larger: an image's dark corner is not 0 to the bit.
+// Whether all elements beyond their proven bound have far smaller sums than others, and err by no
+// more than those may. Nobody says of a received output whether it was made so. `in_double`: they
+// err by no more than kOfDouble, which needs no declaration.
+absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request,
+                                       bool in_double);
 void DoubtForTransform(Judgement& judgement);
 
 // Nor does anybody say whether it gives 0 where a product, a sum or a result is subnormal, as GPU

@@ -279,7 +279,7 @@ class Jury {
                  "kernel, and what follows may make a number of it");
         return;
       }
-      if (!plan_.exact && Transforms(plan_) && (e_.transform_explains || Uneven())) {
+      if (!plan_.exact && (e_.transform_explains || (Transforms(plan_) && Uneven()))) {
         AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
                  Cat("; a transform of operands errs relative to their neighbours, which are far "
                      "larger here and there",
@@ -338,6 +338,8 @@ class Jury {
     // Elements that a right kernel may flush to 0, or that an overflow makes 0, err by more than
     // rounding.
     if (r_.beyond_proven > 0 && (HasSubnormalInputs() || OverflowLeavesZeros())) return;
+    // Nobody declared this one, so the usual errors have no room for it.
+    if (e_.transform_explains && !Transforms(plan_)) return;
     for (const PrecisionFinding& f : e_.precision) {
       const bool doubtful = f.verdict == Verdict::kInconclusive;
       const bool decides = !doubtful && judgement_.verdict != Verdict::kFailed;

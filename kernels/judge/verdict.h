@@ -74,7 +74,7 @@ struct Evidence {
   bool efficiency_due = true;               // false while the timed launches are still to come
   std::vector<PrecisionFinding> precision;  // what the errors of all elements together say
   bool right_is_biased = false;             // the right output looks biased, too
-  bool transform_explains = false;          // a declared one: see TransformExplains
+  bool transform_explains = false;          // declared or in double: see TransformExplains
 };
 
 struct Judgement {

@@ -101,6 +101,11 @@ inline bool Transforms(const Plan& plan) {
   return plan.operand_roundoff > kSplitRoundoff * plan.accumulator_roundoff;
 }
 
+// A transform that divides may leave so much of the largest result where 0 is right, if it computes
+// in double: Winograd's F(6x6, 3x3) leaves 2^-45. A format of 32 bits or fewer rounds it off
+// beside any other result. No mistake is so small: it moves a whole number by 1.
+inline constexpr double kOfDouble = 0x1p-40;
+
 // What holds for every case of an operator.
 struct OpTraits {
   // An output element is a sum of products: exact in FP64 if the inputs are whole numbers.

@@ -196,8 +196,12 @@ End CaseRun::GatherFromOutput(Evidence& evidence) {
   const absl::StatusOr<bool> biased = RightOutputIsBiased(device_, Request(), *outcome_.compare);
   if (!biased.ok()) return EndedBy(biased.status(), "compare");
   evidence.right_is_biased = *biased;
-  if (Transforms(plan()) && outcome_.compare->beyond_proven > 0) {
-    const absl::StatusOr<bool> explains = TransformExplains(device_, Request());
+  const bool declared = Transforms(plan());
+  const FormatInfo& output = Info(plan().output.dtype);
+  const bool in_double = !declared && op_->traits().transforms_divide && !output.is_integer &&
+                         output.storage_bits <= 32;
+  if ((declared || in_double) && outcome_.compare->beyond_proven > 0) {
+    const absl::StatusOr<bool> explains = TransformExplains(device_, Request(), in_double);
     if (!explains.ok()) return EndedBy(explains.status(), "compare");
     evidence.transform_explains = *explains;
   }

@@ -278,7 +278,7 @@ class Comparing final : public TensorComparison {
         explains = FlushingExplains();
         if (explains.ok() && *explains) DoubtForFlushing(judgement);
         if (explains.ok() && !*explains && op_->traits().transforms_divide) {
-          explains = TransformExplains(device_, Request(output_, gating_));
+          explains = TransformExplains(device_, Request(output_, gating_), /*in_double=*/false);
           if (explains.ok() && *explains) DoubtForTransform(judgement);
         }
       }

@@ -37,11 +37,6 @@ constexpr double kOfWhole = 0.25;
 // The smallest normal numbers that an exponential may leave of 0, as in the bounds.
 constexpr double kTiny = 2;
 
-// A transform that divides may leave so much of the largest result where 0 is right, if it computes
-// in double: Winograd's F(6x6, 3x3) leaves 2^-45. A format of 32 bits or fewer rounds it off
-// beside any other result. No mistake is so small: it moves a whole number by 1.
-constexpr double kOfDouble = 0x1p-40;
-
 // f - 1, if all results are f times what they should be. Then the correlation of errors and results
 // is near 1; its square is 0.97 in fp32 if f is 1 + 2^-23. If bits are cut off, it is 0.73.
 std::optional<double> CommonFactor(const CompareResult& r) {

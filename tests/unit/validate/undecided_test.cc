@@ -52,6 +52,7 @@ TEST(Undecided, ADeclaredTransformErrsRelativeToTheNeighbours) {
     };
   };
   EXPECT_EQ(RunDistorted(c, by(0x1p-20)).verdict, Verdict::kFailed) << "nothing is declared";
+  EXPECT_EQ(RunDistorted(c, by(0x1p-50)).verdict, Verdict::kInconclusive) << "one in double";
   c.operand_roundoff = 0x1p-15;
   const CaseOutcome explained = RunDistorted(c, by(0x1p-20));
   EXPECT_EQ(explained.verdict, Verdict::kInconclusive);
