@@ -98,6 +98,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
     if (mode == "crash" || mode == "corrupt") raise(SIGSEGV);
     if (mode == "abort") raise(SIGABRT);
     if (mode == "kill") raise(SIGKILL);
+    if (mode == "terminate") raise(SIGTERM);
     if (mode == "exit") _exit(3);
     if (mode == "hang") pause();
     if (mode == "late") sleep(WishedSeconds());

@@ -128,6 +128,7 @@ TEST_F(SupervisorTest, EveryWayOfDyingHasItsTypesAndItsBlame) {
   };
   expect("crash", kSoon, v1::REASON_CRASH, v1::DEATH_CAUSE_SIGNAL, v1::BLAME_KERNEL);
   expect("kill", kSoon, v1::REASON_CRASH, v1::DEATH_CAUSE_KILLED, v1::BLAME_HOST);
+  expect("terminate", kSoon, v1::REASON_CRASH, v1::DEATH_CAUSE_KILLED, v1::BLAME_HOST);
   expect("exit", kSoon, v1::REASON_CRASH, v1::DEATH_CAUSE_EXIT, v1::BLAME_KERNEL);
   expect("last-words", kSoon, v1::REASON_MEMORY, v1::DEATH_CAUSE_MEMORY, v1::BLAME_HOST);
   expect("allocate", kSoon, v1::REASON_MEMORY, v1::DEATH_CAUSE_MEMORY, v1::BLAME_HOST);
