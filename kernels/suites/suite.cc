@@ -1,6 +1,7 @@
 #include "kernels/suites/suite.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -37,6 +38,20 @@ constexpr std::string_view kSuiteKeys[] = {"name",    "title", "version", "budge
 constexpr std::string_view kRequireKeys[] = {"op", "provider", "dtype", "backend"};
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
 constexpr std::size_t kMostFaults = 20;  // reported for one suite
+// The most dots of a line. Each part of a dotted key is a table within the one before, and the
+// library takes and frees them by recursion: a key of a hundred thousand parts would end the
+// process. A key stands on one line, and values lie at most 256 deep.
+constexpr std::ptrdiff_t kMostDots = 500;
+
+// The number of the first line with more dots than that, from 1. 0: there is none.
+std::size_t LineOfDots(std::string_view text) {
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::string_view first = text.substr(0, text.find('\n'));
+    if (std::count(first.begin(), first.end(), '.') > kMostDots) return line;
+    text.remove_prefix(std::min(text.size(), first.size() + 1));
+  }
+  return 0;
+}
 
 // Reads one suite file for one backend.
 class Reader {
@@ -44,6 +59,10 @@ class Reader {
   Reader(std::string_view file, std::string_view backend) : file_(file), backend_(backend) {}
 
   absl::StatusOr<Suite> Read(std::string_view text) {
+    if (const std::size_t line = LineOfDots(text); line > 0) {
+      return absl::InvalidArgumentError(
+          Cat(file_, ":", line, ":1: has more than ", kMostDots, " dots; break the line"));
+    }
     const toml::parse_result parsed = toml::parse(text);
     if (!parsed) {
       return Location(file_, parsed.error().source()).Error(parsed.error().description());

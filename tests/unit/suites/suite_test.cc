@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kHead[] = "name = \"t\"\ntitle = \"a test\"\nversion = \"1\"\n";
 
@@ -168,6 +169,20 @@ TEST(Suite, RefusesMoreCasesThanItsLimit) {
   EXPECT_EQ(ErrorOf("[[case]]\nop = \"copy\"\ndtype = \"fp32\"\n" + list("count", 10) + head +
                     list("m", 100) + list("n", 100) + list("k", 10)),
             "t.toml:8:1: makes 100000 cases beside the 10 before it; a suite has at most 100000");
+}
+
+// A part of a key is a table within the one before: the library would take them by recursion.
+TEST(Suite, RefusesKeysOfThousandsOfParts) {
+  std::string parts = "a";
+  for (int i = 0; i < 300'000; ++i) parts += ".a";
+  for (const std::string& line : {parts + " = 1", "[" + parts + "]", "a = {" + parts + " = 1}"}) {
+    EXPECT_EQ(ErrorOf("# a comment\n" + line + "\n"),
+              "t.toml:5:1: has more than 500 dots; break the line");
+  }
+  std::string reals = "alpha = [0.5";
+  for (int i = 1; i < 500; ++i) reals += ",\n0.5";
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\n" + reals + "]\n"),
+              Not(HasSubstr("dots")));
 }
 
 // A sweep over nothing would drop its cases without a word.
