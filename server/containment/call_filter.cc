@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -43,8 +44,8 @@ constexpr std::array kRefused = {
     // Landlock restricts this since its third version only.
     "truncate",
     // Who may use a file. Landlock does not restrict these.
-    "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "setxattr", "lsetxattr",
-    "removexattr", "lremovexattr",
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "setxattr",
+    "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
     // The network, and servers on this node.
     "connect"};
 
@@ -94,6 +95,10 @@ void AddRules(const CallFilterOptions& options, std::uint32_t action, CallRules&
   // A descriptor that sends a signal of the caller's choice to a process of the caller's choice.
   for (const int command : {F_SETOWN, F_SETSIG, F_SETOWN_EX}) {
     refuse("fcntl",
+           {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<scmp_datum_t>(command))});
+  }
+  for (const int command : {FIOSETOWN, SIOCSPGRP}) {  // the same, of a socket
+    refuse("ioctl",
            {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<scmp_datum_t>(command))});
   }
   // The priority of one process, and not of all of a group's or a user's.

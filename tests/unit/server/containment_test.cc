@@ -6,13 +6,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -194,10 +197,26 @@ TEST_F(ContainmentTest, CallsThatReachOthersAreRefusedAndTold) {
   EXPECT_EQ(Try(*containment, [] { return fcntl(0, F_SETOWN, getpid()) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [] { return fcntl(0, F_SETSIG, SIGKILL) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [] { return fcntl(0, F_GETFL) >= 0; }), 0);
+  for (const int command : {FIOSETOWN, SIOCSPGRP}) {
+    EXPECT_EQ(Try(*containment,
+                  [=] {
+                    int pair[2];
+                    return socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 &&
+                           ioctl(pair[0], static_cast<unsigned long>(command), &daemon) == 0;
+                  }),
+              EPERM);
+  }
   EXPECT_EQ(Try(*containment, [] { return setpriority(PRIO_USER, 0, 19) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [] { return setpriority(PRIO_PROCESS, 0, 19) == 0; }), 0);
   EXPECT_EQ(Try(*containment, [&] { return truncate(File("secret").c_str(), 0) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [&] { return chmod(File("secret").c_str(), 0777) == 0; }), EPERM);
+  // Who may read a file may not say who else may.
+  const int secret = open(File("secret").c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(Try(*containment, [=] { return fchmod(secret, 0777) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [=] { return fchown(secret, getuid(), getgid()) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [=] { return fsetxattr(secret, "user.x", "1", 1, 0) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [=] { return fremovexattr(secret, "user.x") == 0; }), EPERM);
+  close(secret);
   EXPECT_EQ(Try(*containment, [] { return unshare(CLONE_NEWUSER) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment,
                 [=] {
