@@ -239,6 +239,12 @@ TEST(RopePlan, PositionsThatTheFormatCannotResolveProveLittle) {
   EXPECT_FALSE(vacuous(1 << 30, DType::kF64));
 }
 
+// A daemon plans what callers send: to look at each pair of the largest would take hours.
+TEST(RopePlan, OfTheLargestHeadTakesNoLonger) {
+  const Case c = MakeCase(RopeProblem{.seq = 1, .dim = kMaxExtent}, DType::kF32);
+  EXPECT_FALSE(PlanOf(c).vacuous);  // position 0 turns by nothing
+}
+
 // In fp64 by another way than the reference's.
 TEST(RopeBound, HoldsInFp64) {
   const RopeProblem p = {.seq = 1, .dim = 128};
