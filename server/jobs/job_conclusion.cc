@@ -53,6 +53,10 @@ v1::Job JobConclusion::End(const ActiveJob& job, v1::Job settled, EarlyEnd early
       AddFinding(settled, v1::REASON_FAULT,
                  Cat("the results cannot be read: ", score.status().message()));
     }
+    if (AnyResult(store_, job.name, EndedFromOutside).value_or(false)) {
+      AddFinding(settled, v1::REASON_CRASH,
+                 "a worker was ended from outside: what it ran does not count");
+    }
   }
   settled.set_verdict(JobVerdict(settled, settled.state()));
   *settled.mutable_end_time() = TimestampNow();

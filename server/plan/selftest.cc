@@ -230,8 +230,15 @@ void SelftestScore::AddCheat(const v1::CaseResult& result) {
   }
 }
 
+bool EndedFromOutside(const v1::CaseResult& result) {
+  return !result.spec().provider().starts_with(kCheatPrefix) &&
+         std::any_of(result.findings().begin(), result.findings().end(), [](const v1::Finding& f) {
+           return f.death().cause() == v1::DEATH_CAUSE_KILLED;
+         });
+}
+
 void SelftestScore::Add(const v1::CaseResult& result) {
-  if (result.verdict() == v1::VERDICT_SKIPPED) return;
+  if (result.verdict() == v1::VERDICT_SKIPPED || EndedFromOutside(result)) return;
   if (result.spec().provider().starts_with(kCheatPrefix)) return AddCheat(result);
   const std::string op = OpOf(result.spec());
   for (const v1::Kernel& kernel : kernels_) {

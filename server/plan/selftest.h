@@ -41,6 +41,11 @@ Suite AdversarialSuite(std::string_view backend, std::uint64_t seed);
 Suite SelftestSuite(std::span<const v1::Kernel> kernels, std::string_view backend,
                     std::uint64_t seed, int trials);
 
+// Whether somebody outside ended the worker of the run, such as what frees the memory of a host
+// that has none left. Such a run says nothing of verdicts. A cheat may have ended it itself, which
+// counts.
+bool EndedFromOutside(const v1::CaseResult& result);
+
 // Adds a result to the score. Results may come in any order, a device's in one report.
 class SelftestScore {
  public:

@@ -92,6 +92,30 @@ class Score : public ::testing::Test {
   SelftestScore score_{Kernels()};
 };
 
+TEST_F(Score, ARunThatSomebodyElseEndedDoesNotCount) {
+  v1::CaseResult result;
+  result.set_device("cpu:0");
+  result.set_verdict(v1::VERDICT_ERROR);
+  v1::Finding& finding = *result.add_findings();
+  finding.set_reason("crash");
+  for (const char* provider : {"builtin", "planted/rare"}) {
+    *result.mutable_spec() = Example(provider, 8);
+    finding.mutable_death()->set_cause(v1::DEATH_CAUSE_KILLED);
+    EXPECT_TRUE(EndedFromOutside(result));
+    score_.Add(result);
+  }
+  EXPECT_EQ(score_.Report().rows_size(), 0);
+  EXPECT_EQ(score_.Report().correct_size(), 0);
+  finding.mutable_death()->set_cause(v1::DEATH_CAUSE_SIGNAL);
+  EXPECT_FALSE(EndedFromOutside(result));
+  *result.mutable_spec() = Example("builtin", 8);
+  score_.Add(result);
+  EXPECT_EQ(score_.Report().correct(0).false_alarms(), 1);
+  finding.mutable_death()->set_cause(v1::DEATH_CAUSE_KILLED);
+  result.mutable_spec()->set_provider("cheat/kills-judge");
+  EXPECT_FALSE(EndedFromOutside(result)) << "it may have done so itself";
+}
+
 TEST_F(Score, OneRuleSaysWhatIsCaughtAndWhatOthersWouldCatch) {
   // Of a rate of a half 3 of 10 are no sign of less, and none is one.
   const v1::CaseSpec rare = Example("planted/rare", 8);
