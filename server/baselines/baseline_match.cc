@@ -112,11 +112,6 @@ std::string HowTimed(const v1::BenchStats& bench) {
              bench.has_launches_per_sample() ? " as part of a graph" : " by itself");
 }
 
-bool SameWay(const v1::CaseResult& a, const v1::CaseResult& b) {
-  return !a.has_bench() || !b.has_bench() ||
-         a.bench().has_launches_per_sample() == b.bench().has_launches_per_sample();
-}
-
 // A spec that never reached its kernel does not say the operator's own pattern.
 std::string PatternOf(const v1::CaseSpec& spec) {
   if (!spec.pattern().empty()) return spec.pattern();
@@ -158,29 +153,43 @@ std::string KeyOf(const v1::CaseSpec& spec) {
   return key.SerializeAsString();
 }
 
+BaselineIndex::Alike BaselineIndex::Alikeness(const std::string& key, const v1::CaseResult& result,
+                                              bool name, bool seed, bool way) {
+  Alike alike{key, {}, {}, {}};
+  if (name) std::get<1>(alike) = result.name();
+  if (seed) std::get<2>(alike) = result.spec().seed();
+  if (way) std::get<3>(alike) = result.bench().has_launches_per_sample();
+  return alike;
+}
+
 BaselineIndex::BaselineIndex(v1::Baseline baseline, std::string label, double threshold)
     : baseline_(std::move(baseline)), label_(std::move(label)), threshold_(threshold) {
   for (const v1::CaseResult& result : baseline_.results()) {
-    if (TimeCounts(result)) cases_.emplace(KeyOf(result.spec()), &result);
+    if (!TimeCounts(result)) continue;
+    const std::string key = KeyOf(result.spec());
+    for (const bool name : {true, false}) {
+      for (const bool seed : {true, false}) {
+        for (const bool way : {true, false}) {
+          cases_.emplace(Alikeness(key, result, name, seed, way), &result);
+        }
+      }
+    }
   }
 }
 
 const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result, bool same_way) const {
-  const auto [begin, end] = cases_.equal_range(KeyOf(result.spec()));
-  const v1::CaseResult* found = nullptr;
-  // Of several the one of the same name and seed, else of the same name, else the first.
-  int best = -1;
-  for (auto it = begin; it != end; ++it) {
-    // The time of a launch within a graph lacks the host's part.
-    if (same_way && !SameWay(result, *it->second)) continue;
-    const bool name = it->second->name() == result.name();
-    const bool seed = it->second->spec().seed() == result.spec().seed();
-    const int likeness = (name ? 2 : 0) + (seed ? 1 : 0);
-    if (likeness <= best) continue;
-    best = likeness;
-    found = it->second;
+  const std::string key = KeyOf(result.spec());
+  // The time of a launch within a graph lacks the host's part.
+  const bool way = same_way && result.has_bench();
+  // Of several the one of the same name and seed, else of the same name, else of the same seed,
+  // else the first.
+  for (const bool name : {true, false}) {
+    for (const bool seed : {true, false}) {
+      const auto found = cases_.find(Alikeness(key, result, name, seed, way));
+      if (found != cases_.end()) return found->second;
+    }
   }
-  return found;
+  return nullptr;
 }
 
 const v1::CaseResult* BaselineIndex::TimedOtherwise(const v1::CaseResult& result) const {

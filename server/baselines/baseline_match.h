@@ -10,9 +10,11 @@
 #ifndef ASSAY_SERVER_BASELINES_BASELINE_MATCH_H_
 #define ASSAY_SERVER_BASELINES_BASELINE_MATCH_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "assay/v1/baseline.pb.h"
@@ -83,7 +85,13 @@ class BaselineIndex {
   const v1::Baseline baseline_;
   const std::string label_;
   const double threshold_;
-  std::multimap<std::string, const v1::CaseResult*> cases_;  // by what is timed
+  // By what is timed, and by what else results of one case have alike: the name, the seed, and
+  // whether they are of a graph. Of several that are alike it is the first.
+  using Alike = std::tuple<std::string, std::optional<std::string>, std::optional<std::uint64_t>,
+                           std::optional<bool>>;
+  static Alike Alikeness(const std::string& key, const v1::CaseResult& result, bool name, bool seed,
+                         bool way);
+  std::map<Alike, const v1::CaseResult*> cases_;
 };
 
 }  // namespace assay::server
