@@ -47,7 +47,8 @@ Death DeathOf(v1::Reason reason, v1::DeathCause cause, std::string_view message)
 
 // A worker that the daemon did not end. `where` completes the message: " between cases".
 Death DeathBy(const ExitCause& cause, std::string_view where) {
-  // The daemon sent neither: an operator did, or what frees the memory of a host that has none left.
+  // The daemon sent neither: an operator did, or what frees the memory of a host that has none
+  // left.
   const bool killed = cause.signal == SIGKILL || cause.signal == SIGTERM;
   Death death =
       DeathOf(v1::REASON_CRASH,
