@@ -23,18 +23,16 @@ constexpr std::int64_t kMostProbedStart = 64;
 // A pair whose allowance is above this share of its size shows little.
 constexpr double kVacuousError = 0.5;
 
+// The pairs of a head that LargestError looks at, at most: who plans a case must not take the
+// longer for a large one. Between one and the next, the frequency changes by less than a fiftieth.
+constexpr std::int64_t kMostPairs = 4096;
+
 // The largest share of their size that a pair's elements may err by: one of the last position.
-// From pair 1 on, the error first rises with the pair and then falls, so that few pairs tell. Who
-// plans a case must not take the longer for a large one.
 double LargestError(const RopeProblem& p, const RopeTerms& terms) {
   const auto last = static_cast<double>(p.start + p.seq - 1);
-  const std::int64_t end = p.dim / 2 - 1;
-  const double decay = 2 * terms.log_theta / terms.dim;  // of ln(frequency), from pair to pair
-  const double peak = decay > 0 ? 1 / decay - 24 / (8 * decay + 2) : static_cast<double>(end);
-  const auto near = static_cast<std::int64_t>(std::clamp(peak, 0.0, static_cast<double>(end)));
+  const std::int64_t step = (p.dim / 2 + kMostPairs - 1) / kMostPairs;
   double most = 0;
-  for (const std::int64_t pair :
-       {std::int64_t{0}, std::min<std::int64_t>(1, end), near, std::min(near + 1, end), end}) {
+  for (std::int64_t pair = 0; pair < p.dim / 2; pair += step) {
     most = std::max(most, RopeError(terms, pair, last * RopeFrequency(terms, pair)));
   }
   return most;
