@@ -69,9 +69,10 @@ std::optional<Pattern> LargeBytes(std::int64_t k, DType output, const SumUse& us
 
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use) {
   // Sums of products that are all large have more digits than fp32 and than 16 bits hold, and the
-  // smallest number, whose negative there is not, is among them.
+  // smallest number, whose negative there is not, is among them: often enough that two products of
+  // it meet, whose sum is the one that 16 bits do not hold.
   if (Info(input).is_integer && Info(output).is_integer) {
-    return Pattern{PatternKind::kIntegers, -128, -64};
+    return Pattern{PatternKind::kIntegers, -128, -124};
   }
   if (Info(input).is_integer) {
     if (const std::optional<Pattern> large = LargeBytes(k, output, use)) return large;
