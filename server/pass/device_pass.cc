@@ -246,7 +246,8 @@ void DevicePass::NameUnreached() {
   const std::vector<std::string> missed = coverage_.Missed(plan_.cases);
   if (missed.empty()) return;
   v1::Finding finding = MakeFinding(
-      v1::REASON_BUDGET, Cat("the budget let no case of ", Few(missed), " run on ", plan_.device));
+      v1::REASON_BUDGET,
+      Cat("the budget, or a deadline, let no case of ", Few(missed), " run on ", plan_.device));
   finding.set_device(plan_.device);
   means_.recorder.RecordFinding(job_, std::move(finding));
 }
