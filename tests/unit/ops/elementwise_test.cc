@@ -313,6 +313,16 @@ TEST(ElementwiseBound, HoldsInFp64) {
   }
 }
 
+// silu(a) is a where exp(-a) is nothing.
+TEST(ElementwiseBound, OfSiluHasNoRoomForAnExponentialThatIsNothing) {
+  const Case c = MakeCase(Of("silu_mul", 1, 1), DType::kF32);
+  const ElementwiseTerms terms =
+      MakeElementwiseTerms(std::get<ElementwiseProblem>(c.problem), DType::kF32, PlanOf(c));
+  for (const double a : {100.0, 1000.0, 1e30}) {
+    EXPECT_LT(MakeElementwiseElement(terms, a, 1).allowance, 32 * 0x1p-24 * a) << a;
+  }
+}
+
 // What the bound must tell apart even where the output has 16 bits.
 TEST(ElementwiseBound, TellsWrongFormsApart) {
   const auto beyond = [](const char* kind, DType t, Form wrong) {

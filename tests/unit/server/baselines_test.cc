@@ -157,6 +157,14 @@ TEST(BaselineMatch, OfSeveralTheOneOfTheSameNameAndSeedIsMeant) {
   const BaselineIndex index(Of({first, second}), "baselines/x", 0.05);
   EXPECT_DOUBLE_EQ(index.Read(first)->baseline_seconds(), 1);
   EXPECT_DOUBLE_EQ(index.Read(second)->baseline_seconds(), 2);
+  // The name tells more than the seed; what is alike in neither is held against the first.
+  second.set_name("another");
+  EXPECT_DOUBLE_EQ(index.Read(second)->baseline_seconds(), 2);
+  second.set_name(first.name());
+  second.mutable_spec()->set_seed(3);
+  EXPECT_DOUBLE_EQ(index.Read(second)->baseline_seconds(), 1);
+  second.set_name("another");
+  EXPECT_DOUBLE_EQ(index.Read(second)->baseline_seconds(), 1);
 }
 
 TEST(BaselineMatch, TheLineThatRepeatsItNamesTheBaselineAsAShellReadsIt) {

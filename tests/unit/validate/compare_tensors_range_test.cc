@@ -335,6 +335,27 @@ TEST_F(CompareTensors, ANormWhoseSquaresUnderflowIsNoFailure) {
   }
 }
 
+// The bound of a sum is that of its terms, whatever it comes to.
+TEST_F(CompareTensors, BesideReferencesOfZeroABoundProvesNothing) {
+  ReduceProblem sum;
+  sum.extents = {4, 6};
+  sum.kind = "sum";
+  c_.has_operation = true;
+  c_.rule.problem = sum;
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {4}};
+  c_.inputs = {{DType::kF32, {4, 6}}};
+  std::vector<double> x(24);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 3 : -3;
+  bytes_ = {Packed(DType::kF32, {1e-7, -1e-7, 0, 1e-7}), "", Packed(DType::kF32, x)};
+  const CaseOutcome nothing = Done();
+  EXPECT_EQ(nothing.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(nothing.findings.empty());
+  EXPECT_THAT(nothing.findings[0].message, HasSubstr("as large as the results"));
+  bytes_[0] = Packed(DType::kF32, {1, 0, 0, 0});
+  EXPECT_EQ(Done().verdict, Verdict::kFailed);
+}
+
 // Half of fp64's smallest number is 0, but subnormal results are rounded to whole ones.
 TEST_F(CompareTensors, SubnormalResultsOfFp64MayLoseAStep) {
   c_.has_operation = true;
