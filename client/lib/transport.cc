@@ -96,7 +96,8 @@ bool ConnectionLost(const grpc::Status& status) {
     return absl::StrContains(message, "RST_STREAM") || absl::StrContains(message, "GOAWAY");
   }
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE || NeverConnected(status)) return false;
-  for (const char* text : {"Socket closed", "onnection reset", "GOAWAY", "Broken pipe"}) {
+  for (const char* text : {"Socket closed", "onnection reset", "GOAWAY", "Broken pipe",
+                           "keepalive watchdog timeout"}) {
     if (absl::StrContains(message, text)) return true;
   }
   return false;

@@ -276,6 +276,8 @@ TEST(Errors, AnErrorOfTheDaemonIsNoneOfTheConnection) {
   EXPECT_FALSE(
       ConnectionLost({grpc::StatusCode::UNAVAILABLE, "Socket closed", daemon.error_details()}));
   EXPECT_TRUE(IsTransient(daemon));
+  // Of a daemon that answers no more.
+  EXPECT_TRUE(ConnectionLost({grpc::StatusCode::UNAVAILABLE, "keepalive watchdog timeout"}));
 }
 
 TEST(Errors, WhyAConnectionWasClosedDependsOnWhatTheClientShowed) {
