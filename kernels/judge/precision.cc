@@ -289,13 +289,14 @@ void AddNarrowing(const Narrowing& narrowing, PrecisionReading& reading) {
     if (f.finding.reason != Reason::kPrecision && f.finding.reason != Reason::kSuspect) continue;
     // Neither the order of the terms nor the hardware explains a format.
     f.verdict = Verdict::kFailed;
+    f.names_format = true;
     f.finding.reason = Reason::kPrecision;
     f.finding.blame = UsualBlame(Reason::kPrecision);
     Append(&f.finding.message, "; ", errors);
     return;
   }
   reading.findings.insert(reading.findings.begin(),
-                          {Verdict::kFailed, {Reason::kPrecision, errors}});
+                          {Verdict::kFailed, {Reason::kPrecision, errors}, true});
 }
 
 }  // namespace assay::kernels

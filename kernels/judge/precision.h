@@ -64,6 +64,7 @@ PrecisionGate GateOfReceived(const Case& c, double order_factor);
 struct PrecisionFinding {
   Verdict verdict = Verdict::kUnspecified;  // FAILED or INCONCLUSIVE
   Finding finding;                          // precision, structure or suspect
+  bool names_format = false;                // the errors are those of one; see AddNarrowing
 };
 
 struct PrecisionReading {

@@ -116,14 +116,13 @@ void Doubt(Judgement& judgement, std::string_view why) {
   first.reason = Reason::kSuspect;
   first.blame = UsualBlame(Reason::kSuspect);
   Append(&first.message, why);
-  const auto decides = std::find_if(findings.begin() + 1, findings.end(), [](const Finding& f) {
-    return f.reason == Reason::kThreshold || f.reason == Reason::kNondeterministic;
-  });
-  if (decides == findings.end()) {
+  if (!judgement.beyond_limit) {
     judgement.verdict = Verdict::kInconclusive;
-  } else {
-    std::rotate(findings.begin(), decides, decides + 1);
+    return;
   }
+  const auto decides = std::find_if(findings.begin() + 1, findings.end(),
+                                    [](const Finding& f) { return IsLimit(f.reason); });
+  if (decides != findings.end()) std::rotate(findings.begin(), decides, decides + 1);
 }
 
 }  // namespace

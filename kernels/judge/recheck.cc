@@ -63,9 +63,9 @@ class InputsAndOutput final : public HostInputs {
   std::span<const double> output_;
 };
 
-// Counts the elements whose bounds say nothing.
+// Counts the elements whose bounds say nothing. `all_zero`: so is every element of the reference.
 void CountUnproven(const std::vector<double>& value, const std::vector<double>& allowance,
-                   Recheck& result) {
+                   bool all_zero, Recheck& result) {
   double mean = 0;  // of the magnitudes
   for (const double v : value) {
     if (std::isfinite(v)) mean += std::abs(v) / static_cast<double>(value.size());
@@ -74,7 +74,7 @@ void CountUnproven(const std::vector<double>& value, const std::vector<double>& 
     if (!std::isfinite(value[i])) continue;  // judged by class
     const double magnitude = std::abs(value[i]);
     if (!std::isfinite(allowance[i])) ++result.unbounded;
-    if (mean == 0 && allowance[i] > 0) {
+    if (all_zero && allowance[i] > 0) {
       result.unproven += 1.0 / static_cast<double>(value.size());
     } else if (magnitude > 0 && !(allowance[i] < std::max(magnitude, mean))) {
       result.unproven += magnitude / mean / static_cast<double>(value.size());
@@ -186,7 +186,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
 
   Recheck result;
   result.elements = static_cast<std::int64_t>(n);
-  if (!plan.exact) CountUnproven(value, allowance_here, result);
+  if (!plan.exact) CountUnproven(value, allowance_here, compare.max_abs_expected == 0, result);
   if (findings->disagreements == 0) return result;
   const absl::StatusOr<bool> explained =
       OverflowExplains(c, plan, device, request, allowance_here, *findings);

@@ -126,6 +126,7 @@ class Jury {
     // FAILED and ERROR outrank INCONCLUSIVE, whatever the order of the checks.
     const bool decided = judgement_.verdict == Verdict::kFailed;
     if (!decided) judgement_.verdict = verdict;
+    if (verdict == Verdict::kFailed && IsLimit(reason)) judgement_.beyond_limit = true;
     judgement_.findings.push_back({reason, std::move(message)});
   }
 
@@ -338,9 +339,9 @@ class Jury {
     // Elements that a right kernel may flush to 0, or that an overflow makes 0, err by more than
     // rounding.
     if (r_.beyond_proven > 0 && (HasSubnormalInputs() || OverflowLeavesZeros())) return;
-    // Nobody declared this one, so the usual errors have no room for it.
-    if (e_.transform_explains && !Transforms(plan_)) return;
     for (const PrecisionFinding& f : e_.precision) {
+      // This transform was not declared, so the usual errors have no room for it.
+      if (e_.transform_explains && !Transforms(plan_) && !f.names_format) continue;
       const bool doubtful = f.verdict == Verdict::kInconclusive;
       const bool decides = !doubtful && judgement_.verdict != Verdict::kFailed;
       Add(f.verdict, f.finding.reason,
@@ -535,6 +536,11 @@ bool ProbesShow(const Plan& plan, const CaseOutcome& outcome) {
   if (outcome.compare->zero_count < outcome.compare->count) return true;
   return std::any_of(outcome.probes.begin(), outcome.probes.end(),
                      [](const ProbeOutcome& p) { return p.verdict == Verdict::kPassed; });
+}
+
+bool IsLimit(Reason reason) {
+  return reason == Reason::kThreshold || reason == Reason::kEfficiency ||
+         reason == Reason::kNondeterministic;
 }
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {

@@ -77,9 +77,15 @@ struct Evidence {
   bool transform_explains = false;          // declared or in double: see TransformExplains
 };
 
+// Whether the reason is a limit that the caller set, or outputs that differ.
+bool IsLimit(Reason reason);
+
 struct Judgement {
   Verdict verdict = Verdict::kUnspecified;
   std::vector<Finding> findings;  // most important first
+  // FAILED for a limit that the caller set, or for outputs that differ. What explains a bound's
+  // excess does not excuse that.
+  bool beyond_limit = false;
   std::optional<double> bias_z;
 };
 

@@ -40,8 +40,9 @@ constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
 constexpr std::size_t kMostFaults = 20;  // reported for one suite
 // The most dots of a line. Each part of a dotted key is a table within the one before, and the
 // library takes and frees them by recursion: a key of a hundred thousand parts would end the
-// process. A key stands on one line, and values lie at most 256 deep.
-constexpr std::ptrdiff_t kMostDots = 500;
+// process. A key stands on one line. Values lie at most 256 deep, and each second one may have a
+// key: 13,000 tables within one another, of which the process can hold several times as many.
+constexpr std::ptrdiff_t kMostDots = 100;
 
 // The number of the first line with more dots than that, from 1. 0: there is none.
 std::size_t LineOfDots(std::string_view text) {

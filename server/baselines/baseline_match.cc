@@ -153,9 +153,9 @@ std::string KeyOf(const v1::CaseSpec& spec) {
   return key.SerializeAsString();
 }
 
-BaselineIndex::Alike BaselineIndex::Alikeness(const std::string& key, const v1::CaseResult& result,
+BaselineIndex::Alike BaselineIndex::Alikeness(std::size_t timed, const v1::CaseResult& result,
                                               bool name, bool seed, bool way) {
-  Alike alike{key, {}, {}, {}};
+  Alike alike{timed, {}, {}, {}};
   if (name) std::get<1>(alike) = result.name();
   if (seed) std::get<2>(alike) = result.spec().seed();
   if (way) std::get<3>(alike) = result.bench().has_launches_per_sample();
@@ -166,11 +166,11 @@ BaselineIndex::BaselineIndex(v1::Baseline baseline, std::string label, double th
     : baseline_(std::move(baseline)), label_(std::move(label)), threshold_(threshold) {
   for (const v1::CaseResult& result : baseline_.results()) {
     if (!TimeCounts(result)) continue;
-    const std::string key = KeyOf(result.spec());
+    const std::size_t timed = timed_.emplace(KeyOf(result.spec()), timed_.size()).first->second;
     for (const bool name : {true, false}) {
       for (const bool seed : {true, false}) {
         for (const bool way : {true, false}) {
-          cases_.emplace(Alikeness(key, result, name, seed, way), &result);
+          cases_.emplace(Alikeness(timed, result, name, seed, way), &result);
         }
       }
     }
@@ -178,14 +178,15 @@ BaselineIndex::BaselineIndex(v1::Baseline baseline, std::string label, double th
 }
 
 const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result, bool same_way) const {
-  const std::string key = KeyOf(result.spec());
+  const auto timed = timed_.find(KeyOf(result.spec()));
+  if (timed == timed_.end()) return nullptr;
   // The time of a launch within a graph lacks the host's part.
   const bool way = same_way && result.has_bench();
   // Of several the one of the same name and seed, else of the same name, else of the same seed,
   // else the first.
   for (const bool name : {true, false}) {
     for (const bool seed : {true, false}) {
-      const auto found = cases_.find(Alikeness(key, result, name, seed, way));
+      const auto found = cases_.find(Alikeness(timed->second, result, name, seed, way));
       if (found != cases_.end()) return found->second;
     }
   }

@@ -10,6 +10,7 @@
 #ifndef ASSAY_SERVER_BASELINES_BASELINE_MATCH_H_
 #define ASSAY_SERVER_BASELINES_BASELINE_MATCH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -85,12 +86,13 @@ class BaselineIndex {
   const v1::Baseline baseline_;
   const std::string label_;
   const double threshold_;
-  // By what is timed, and by what else results of one case have alike: the name, the seed, and
-  // whether they are of a graph. Of several that are alike it is the first.
-  using Alike = std::tuple<std::string, std::optional<std::string>, std::optional<std::uint64_t>,
+  // By what is timed, a number for each KeyOf, and by what else results of one case have alike: the
+  // name, the seed, and whether they are of a graph. Of several that are alike it is the first.
+  using Alike = std::tuple<std::size_t, std::optional<std::string>, std::optional<std::uint64_t>,
                            std::optional<bool>>;
-  static Alike Alikeness(const std::string& key, const v1::CaseResult& result, bool name, bool seed,
+  static Alike Alikeness(std::size_t timed, const v1::CaseResult& result, bool name, bool seed,
                          bool way);
+  std::map<std::string, std::size_t> timed_;
   std::map<Alike, const v1::CaseResult*> cases_;
 };
 

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -44,8 +45,9 @@ constexpr std::array kRefused = {
     // Landlock restricts this since its third version only.
     "truncate",
     // Who may use a file. Landlock does not restrict these.
-    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "setxattr",
-    "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
+    "chmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "setxattr",
+    "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr",
+    "removexattrat",
     // The network, and servers on this node.
     "connect"};
 
@@ -100,6 +102,12 @@ void AddRules(const CallFilterOptions& options, std::uint32_t action, CallRules&
   for (const int command : {FIOSETOWN, SIOCSPGRP}) {  // the same, of a socket
     refuse("ioctl",
            {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<scmp_datum_t>(command))});
+  }
+  // A linker says that its output is a program. Nobody makes one that runs with another's rights,
+  // or that everybody may change.
+  for (const int bit : {S_ISUID, S_ISGID, S_IWOTH}) {
+    refuse("fchmod", {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, static_cast<scmp_datum_t>(bit),
+                               static_cast<scmp_datum_t>(bit))});
   }
   // The priority of one process, and not of all of a group's or a user's.
   refuse("setpriority", {SCMP_A0_32(SCMP_CMP_NE, PRIO_PROCESS)});

@@ -85,7 +85,7 @@ class DevicePass {
   // Takes up the budget where an earlier daemon left it: what its results took is spent.
   void TakeUpBudget();
   void TakeUp(const v1::CaseResult& result);
-  // Says which kernels the budget let no case of run.
+  // Says of which kernels no case ran, because of the budget or of a deadline.
   void NameUnreached();
   void SkipFrom(std::size_t n);
 

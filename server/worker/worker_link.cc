@@ -50,12 +50,15 @@ Death DeathBy(const ExitCause& cause, std::string_view where) {
   // The daemon sent neither: an operator did, or what frees the memory of a host that has none
   // left.
   const bool killed = cause.signal == SIGKILL || cause.signal == SIGTERM;
-  Death death =
-      DeathOf(v1::REASON_CRASH,
-              killed              ? v1::DEATH_CAUSE_KILLED
-              : cause.signal != 0 ? v1::DEATH_CAUSE_SIGNAL
-                                  : v1::DEATH_CAUSE_EXIT,
-              Cat("worker ", cause.Text(), killed ? " from outside (out of memory?)" : "", where));
+  Death death = DeathOf(v1::REASON_CRASH,
+                        killed              ? v1::DEATH_CAUSE_KILLED
+                        : cause.signal != 0 ? v1::DEATH_CAUSE_SIGNAL
+                                            : v1::DEATH_CAUSE_EXIT,
+                        Cat("worker ", cause.Text(),
+                            !killed                   ? ""
+                            : cause.signal == SIGKILL ? " from outside (out of memory?)"
+                                                      : " from outside",
+                            where));
   if (cause.signal != 0) {
     death.finding.mutable_death()->set_signal(cause.signal);
   } else {

@@ -53,8 +53,8 @@ ASSAY_HOST_DEVICE inline ElementwiseElement MakeElementwiseElement(const Element
     case ElementwiseKind::kSiluMul: {
       if (!std::isfinite(b)) return {r, 0.0};
       const double product = std::abs(a * b);
-      // What an error of the exponential's argument does to the quotient: nothing where exp(-a) is
-      // nothing beside 1.
+      // What an error of the exponential's argument does to the quotient. It has no effect where
+      // exp(-a) is far below 1.
       const double share = 1 / (1 + std::exp(a));
       // A product beyond fp64 makes it infinite: no term is infinity times 0.
       return {r, (4 * t.u * size * share + 12 * t.u) * result +

@@ -1,8 +1,9 @@
 // The right output of an elementwise operator, and how far a right kernel may be from it.
 //
 //   add        r = a + b                    E = 0
-//   silu_mul   r = a·b/(1 + exp(−a))        E = u·[(4|a| + 12)·|r| + 8|a·b|] + 2|a·b|·m
-//                                               + (|b| + 1)·l + u_i·|a·b|
+//   silu_mul   r = a·b/(1 + exp(−a))        E = u·[(4|a|·c + 12)·|r| + 8|a·b|] + 2|a·b|·m
+//                                               + (|b| + 1)·l + u_i·|a·b|,
+//                                           c = 1/(1 + exp(a))
 //   gelu       r = a/2·erfc(−a/√2)          E = u·(16|a| + 4|r|) + 2·l + u_i·|a|
 //   gelu_tanh  r = a/(1 + exp(−2z)),        the same E
 //              z = √(2/π)·(a + 0.044715·a³)
@@ -18,7 +19,7 @@
 //
 // silu_mul: the shares of the terms, from the roundings of the usual kernels:
 //   exp         2 ulp, and 1.16|a| ulp in the fast form 2^(a·log2 e) (CUDA's __expf):
-//               (2.4|a| + 4)·u
+//               (2.4|a| + 4)·u, of which the quotient feels the share c
 //   1 + e       with the quotient (2 ulp in the fast form) and two products: 8·u
 //   8|a·b|·u    kernels that take 1/(1 + exp(−a)) as (1 + tanh(a/2))/2: tanh errs by up to 14·u.
 //               So does one in a declared format, which is why u_i counts for |a·b|, too

@@ -23,8 +23,8 @@ constexpr std::int64_t kMostProbedStart = 64;
 // A pair whose allowance is above this share of its size shows little.
 constexpr double kVacuousError = 0.5;
 
-// The pairs of a head that LargestError looks at, at most: who plans a case must not take the
-// longer for a large one. Between one and the next, the frequency changes by less than a fiftieth.
+// The most pairs of a head that LargestError looks at: planning a large head must not take longer.
+// Between one and the next, the frequency changes by less than a fiftieth.
 constexpr std::int64_t kMostPairs = 4096;
 
 // The largest share of their size that a pair's elements may err by: one of the last position.

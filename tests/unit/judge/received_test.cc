@@ -261,9 +261,11 @@ TEST(DoubtForNarrowSums, IsSaidOfTheFirstFinding) {
 }
 
 TEST(DoubtForNarrowSums, ExplainsNeitherALimitNorOutputsThatDiffer) {
-  for (const Reason decides : {Reason::kThreshold, Reason::kNondeterministic}) {
+  for (const Reason decides :
+       {Reason::kThreshold, Reason::kEfficiency, Reason::kNondeterministic}) {
     Judgement j;
     j.verdict = Verdict::kFailed;
+    j.beyond_limit = true;
     j.findings = {{Reason::kBound, "3 elements"}, {Reason::kBias, "biased"}, {decides, "more"}};
     DoubtForNarrowSums(DType::kE4M3FN, j);
     EXPECT_EQ(j.verdict, Verdict::kFailed);
@@ -292,7 +294,7 @@ class TransformExplainsOf : public ::testing::Test {
   bool Explains() {
     request_.output = TensorView{output_.data(), DType::kF64, Extents::Dense(1, 8, 8)};
     request_.reference = reference_.data();
-    const absl::StatusOr<bool> explains = TransformExplains(device_, request_);
+    const absl::StatusOr<bool> explains = TransformExplains(device_, request_, in_double_);
     EXPECT_TRUE(explains.ok()) << explains.status();
     return explains.ok() && *explains;
   }
@@ -301,6 +303,7 @@ class TransformExplainsOf : public ::testing::Test {
   std::vector<double> output_, reference_, allowance_;
   FailingDevice device_;
   CompareRequest request_;
+  bool in_double_ = false;
 };
 
 TEST_F(TransformExplainsOf, ErrorsOfNoMoreThanTheLargestAllowance) {
@@ -320,6 +323,17 @@ TEST_F(TransformExplainsOf, ErrorsOfNoMoreThanTheLargestAllowance) {
   output_[7] = 1;
   Err(9, 0);
   EXPECT_TRUE(Explains()) << "within its bound";
+}
+
+// Without a declaration, by 2^-40 of the largest result.
+TEST_F(TransformExplainsOf, InDoubleErrorsOfTheLargestResult) {
+  in_double_ = true;
+  reference_[40] = output_[40] = 1024;
+  reference_[41] = output_[41] = kInf;
+  Err(5, 0x1p-30 / kLargest);
+  EXPECT_TRUE(Explains());
+  Err(5, 0x1.01p-30 / kLargest);
+  EXPECT_FALSE(Explains());
 }
 
 TEST_F(TransformExplainsOf, ElementsWithAnEighthOfTheAllowance) {
@@ -356,7 +370,8 @@ TEST_F(TransformExplainsOf, HandsOnWhatTheDeviceSays) {
        {static_cast<const void*>(output_.data()), static_cast<const void*>(reference_.data()),
         static_cast<const void*>(allowance_.data())}) {
     device_.lost = lost;
-    EXPECT_EQ(TransformExplains(device_, request_).status(), absl::InternalError("lost"));
+    EXPECT_EQ(TransformExplains(device_, request_, in_double_).status(),
+              absl::InternalError("lost"));
   }
 }
 

@@ -213,6 +213,8 @@ TEST_F(ContainmentTest, CallsThatReachOthersAreRefusedAndTold) {
   // Who may read a file may not say who else may.
   const int secret = open(File("secret").c_str(), O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(Try(*containment, [=] { return fchmod(secret, 0777) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [=] { return fchmod(secret, 04755) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [=] { return fchmod(secret, 0600) == 0; }), 0) << "as linkers do";
   EXPECT_EQ(Try(*containment, [=] { return fchown(secret, getuid(), getgid()) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [=] { return fsetxattr(secret, "user.x", "1", 1, 0) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [=] { return fremovexattr(secret, "user.x") == 0; }), EPERM);

@@ -177,7 +177,7 @@ TEST(Suite, RefusesKeysOfThousandsOfParts) {
   for (int i = 0; i < 300'000; ++i) parts += ".a";
   for (const std::string& line : {parts + " = 1", "[" + parts + "]", "a = {" + parts + " = 1}"}) {
     EXPECT_EQ(ErrorOf("# a comment\n" + line + "\n"),
-              "t.toml:5:1: has more than 500 dots; break the line");
+              "t.toml:5:1: has more than 100 dots; break the line");
   }
   std::string reals = "alpha = [0.5";
   for (int i = 1; i < 500; ++i) reals += ",\n0.5";
