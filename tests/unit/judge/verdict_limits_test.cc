@@ -42,6 +42,13 @@ Operand Input(PatternKind kind, DType dtype = DType::kF16) {
   return o;
 }
 
+PrecisionFinding Below(Verdict verdict, Reason reason, const std::string& message) {
+  PrecisionFinding f;
+  f.verdict = verdict;
+  f.finding = {reason, message};
+  return f;
+}
+
 // A product whose compare pass found nothing wrong, to be spoiled by each test.
 class Limits : public ::testing::Test {
  protected:
@@ -294,6 +301,11 @@ TEST_F(Limits, ATransformOfEvenDataIsExcusedByWhatItExplains) {
   EXPECT_THAT(Message(), HasSubstr("--pattern normal"));
   plan_.operand_roundoff = 0x1p-22;
   EXPECT_EQ(Said(), "INCONCLUSIVE suspect") << "one in double needs no declaration";
+  evidence_.precision = {Below(Verdict::kFailed, Reason::kPrecision, "too coarse")};
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect") << "the usual errors have no room for it";
+  evidence_.precision[0].names_format = true;
+  EXPECT_EQ(Said(), "FAILED precision suspect") << "no transform leaves the errors of a format";
+  evidence_.precision.clear();
   plan_.exact = true;
   EXPECT_EQ(Said(), "FAILED exact");
 }
@@ -374,13 +386,6 @@ TEST_F(Limits, OfSentTensorsABiasIsFourTenthsOfAnUlp) {
 
 // ---- errors below the bound
 
-PrecisionFinding Below(Verdict verdict, Reason reason, const std::string& message) {
-  PrecisionFinding f;
-  f.verdict = verdict;
-  f.finding = {reason, message};
-  return f;
-}
-
 TEST_F(Limits, ErrorsBelowTheBoundDecideIfTheBoundGates) {
   evidence_.precision = {Below(Verdict::kFailed, Reason::kPrecision, "too coarse")};
   EXPECT_EQ(Said(), "FAILED precision");
@@ -459,6 +464,20 @@ TEST_F(Limits, AThresholdTakesItsLimitAndNoMore) {
   result_.max_rel_error = 0.375;
   result_.max_ulp = 4;
   EXPECT_EQ(Said(), "FAILED threshold threshold threshold");
+}
+
+// What explains a bound's excess afterwards does not excuse one.
+TEST_F(Limits, ABrokenOneIsToldFromABound) {
+  result_.beyond_proven = 1;
+  EXPECT_FALSE(Judged().beyond_limit);
+  case_.min_efficiency = 0.5;
+  EXPECT_FALSE(Judged().beyond_limit) << "not known";
+  evidence_.efficiency = 0.4;
+  EXPECT_TRUE(Judged().beyond_limit);
+  case_.min_efficiency.reset();
+  case_.max_abs_error = 0.5;
+  result_.max_abs_error = 0.75;
+  EXPECT_TRUE(Judged().beyond_limit);
 }
 
 TEST_F(Limits, AnEfficiencyTakesItsLimitAndNoLess) {

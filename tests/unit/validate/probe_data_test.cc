@@ -116,6 +116,31 @@ TEST(ProbeData, BytesWhoseOutputIsAFloatAreLarge) {
   EXPECT_GT(pairs, 200);
 }
 
+// So is one of a kernel with 32-bit sums.
+TEST(ProbeData, BytesWhoseOutputIsWholeMakePairsThatSixteenBitsDoNotHold) {
+  constexpr std::int64_t kLength = 64;
+  Case c;
+  c.problem = GemmProblem{.m = 64, .n = 1, .k = kLength};
+  c.dtype = DType::kI8;
+  const std::vector<KernelProbe> probes = GemmOp().Probes(c, *GemmOp().MakePlan(c));
+  const auto integers = std::find_if(probes.begin(), probes.end(), [](const KernelProbe& probe) {
+    return probe.name == "exact-integers";
+  });
+  ASSERT_NE(integers, probes.end());
+  const Plan plan = *GemmOp().MakePlan(integers->data);
+  const RegeneratedInputs inputs(plan, 1);
+  std::vector<double> b(kLength), a(kLength * 64);
+  inputs.Read(1, 0, kLength, b.data());
+  inputs.Read(0, 0, kLength * 64, a.data());
+  // Of which a product may be one, where b has it.
+  const auto lowest = [](const std::vector<double>& values) {
+    return std::count(values.begin(), values.end(), -128.0);
+  };
+  EXPECT_GT(lowest(b), 4);
+  EXPECT_GT(lowest(a), 64 * 8);
+  EXPECT_LE(*std::max_element(a.begin(), a.end()), -124);
+}
+
 TEST(ProbeData, ALostProductOfOneElementShowsInALongSum) {
   for (const auto& [length, least] : {std::pair{4096, 0.95}, {16384, 0.85}}) {
     Case c;
