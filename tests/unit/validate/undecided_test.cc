@@ -36,12 +36,11 @@ TEST(Undecided, AnInfiniteWeightTimesNothingAccusesNobody) {
 // A transform gives windows of few products, and of none, the errors of their neighbours.
 TEST(Undecided, ADeclaredTransformErrsRelativeToTheNeighbours) {
   Case c;
-  c.problem = ConvProblem{.batch = 1,
-                          .channels = 1,
-                          .filters = 1,
-                          .input = {8, 8},
-                          .kernel = {3, 3},
-                          .padding = {3, 3}};
+  ConvProblem conv;
+  conv.batch = conv.channels = conv.filters = 1;
+  conv.input = {8, 8};
+  conv.kernel = conv.padding = {3, 3};
+  c.problem = conv;
   c.dtype = DType::kF32;
   c.pattern = "normal";
   c.probes = false;
