@@ -74,7 +74,7 @@ void CountUnproven(const std::vector<double>& value, const std::vector<double>& 
     if (!std::isfinite(value[i])) continue;  // judged by class
     const double magnitude = std::abs(value[i]);
     if (!std::isfinite(allowance[i])) ++result.unbounded;
-    if (all_zero && allowance[i] > 0) {
+    if (all_zero && mean == 0 && allowance[i] > 0) {
       result.unproven += 1.0 / static_cast<double>(value.size());
     } else if (magnitude > 0 && !(allowance[i] < std::max(magnitude, mean))) {
       result.unproven += magnitude / mean / static_cast<double>(value.size());
