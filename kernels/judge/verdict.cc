@@ -340,8 +340,8 @@ class Jury {
     // rounding.
     if (r_.beyond_proven > 0 && (HasSubnormalInputs() || OverflowLeavesZeros())) return;
     for (const PrecisionFinding& f : e_.precision) {
-      // This transform was not declared, so the usual errors have no room for it.
-      if (e_.transform_explains && !Transforms(plan_) && !f.names_format) continue;
+      // The usual errors of small sums have no room for their neighbours'.
+      if (e_.transform_explains && !f.names_format) continue;
       const bool doubtful = f.verdict == Verdict::kInconclusive;
       const bool decides = !doubtful && judgement_.verdict != Verdict::kFailed;
       Add(f.verdict, f.finding.reason,
