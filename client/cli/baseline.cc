@@ -232,7 +232,7 @@ ExitCode Compare(const Context& context, const std::string& baseline, const std:
   });
   if (code != ExitCode::kPassed) return code;
   for (const std::string& line : OtherVersions(was, is)) {
-    context.streams.err << "assay: another version: " << line << '\n';
+    context.Say(absl::StrCat("another version: ", line));
   }
   const auto name = [](const v1::BaselineSource& source) {
     return source.has_inline_() ? source.inline_().name() : source.name();

@@ -15,9 +15,12 @@ void Context::OnRun(CLI::App* command, std::function<ExitCode(const Context&)> r
   command->callback([this, run = std::move(run)] { action = [this, run] { return run(*this); }; });
 }
 
+void Context::Say(std::string_view line) const {
+  streams.err << "assay: " << VisibleLines(line) << '\n' << std::flush;
+}
+
 ExitCode Context::Fail(const Failure& failure) const {
-  for (const std::string& line : failure.lines) streams.err << "assay: " << line << '\n';
-  streams.err << std::flush;
+  for (const std::string& line : failure.lines) Say(line);
   return failure.code;
 }
 

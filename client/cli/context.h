@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,7 +41,10 @@ struct Context {
   // Makes `run` the action if the line names this command.
   void OnRun(CLI::App* command, std::function<ExitCode(const Context&)> run);
 
-  // Prints the lines, each after "assay: ", and gives the code.
+  // Prints a line for people, after "assay: ". It may have words of strangers.
+  void Say(std::string_view line) const;
+
+  // Says the lines, and gives the code.
   ExitCode Fail(const Failure& failure) const;
   ExitCode Fail(const absl::Status& usage) const { return Fail(Usage(usage)); }
 

@@ -270,8 +270,7 @@ ExitCode Compare(const Context& context, const std::vector<std::string>& files) 
     return context.Fail(Failure{report.unread, ExitCode::kUsage});
   }
   if (*format != Format::kTable) {  // which has them
-    for (const std::string& line : report.unread) context.streams.err << "assay: " << line << '\n';
-    context.streams.err << std::flush;
+    for (const std::string& line : report.unread) context.Say(line);
   }
   TakeMissing(report);
   report.fleet.NameNodes();

@@ -143,11 +143,9 @@ ExitCode FleetStatus(const Context& context, FleetTargets targets, std::size_t l
                  rows);
   }
   for (const MissingNode& missing : targets.missing) {
-    context.streams.err << "assay: missing " << missing.target << ": " << missing.reason << '\n';
+    context.Say(absl::StrCat("missing ", missing.target, ": ", missing.reason));
   }
-  for (const std::string& line : targets.duplicates)
-    context.streams.err << "assay: " << line << '\n';
-  context.streams.err << std::flush;
+  for (const std::string& line : targets.duplicates) context.Say(line);
   return targets.missing.empty() ? ExitCode::kPassed : ExitCode::kNoVerdict;
 }
 

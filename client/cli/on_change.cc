@@ -7,6 +7,7 @@
 #include <ostream>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/interrupt.h"
@@ -44,9 +45,8 @@ ExitCode RunOnChange(const Context& context, const std::vector<std::string>& fil
     const std::vector<Stamp> ran = StampsOf(watched);
     const ExitCode code = run();
     if (Interrupt::Came()) return code;
-    context.streams.err << "assay: waiting for " << absl::StrJoin(watched, " or ")
-                        << " to change; Ctrl-C ends\n"
-                        << std::flush;
+    context.Say(
+        absl::StrCat("waiting for ", absl::StrJoin(watched, " or "), " to change; Ctrl-C ends"));
     for (std::vector<Stamp> before = ran;;) {
       absl::SleepFor(kLook);
       const std::vector<Stamp> now = StampsOf(watched);

@@ -26,6 +26,7 @@
 #include "client/cli/whole_number.h"
 #include "client/fleet/fan_out.h"
 #include "client/lib/parse.h"
+#include "client/lib/text.h"
 #include "client/qualify/conduct.h"
 #include "client/qualify/report.h"
 #include "client/report/columns.h"
@@ -234,9 +235,7 @@ void QualifyAll(const Context& context, const QualifyOptions& options,
     Connection& connection = *connections[i];
     const auto progress = [&](std::string_view device, std::string_view what) {
       const std::lock_guard lock(mutex);
-      context.streams.err << "assay: " << connection.target() << ' ' << device << ": " << what
-                          << '\n'
-                          << std::flush;
+      context.Say(absl::StrCat(connection.target(), " ", View(device), ": ", View(what)));
     };
     TargetFit fit = client::Qualify(connection, options, reconnecting, progress);
     const std::lock_guard lock(mutex);
@@ -273,7 +272,7 @@ void TellHook(const Context& context, const std::string& hook, absl::Duration de
   const auto tell = [&](const std::string& whom, const Json& json) {
     const absl::Status told = RunHook(hook, absl::StrCat(Compact(json), "\n"), deadline);
     if (!told.ok()) {
-      context.streams.err << "assay: the hook for " << whom << ": " << told.message() << '\n';
+      context.Say(absl::StrCat("the hook for ", whom, ": ", told.message()));
     }
   };
   for (const DeviceFit& device : report.devices) {
@@ -331,7 +330,7 @@ ExitCode Qualify(const Context& context, const Words& words) {
   if (!qualified) return code;
   context.streams.err << QualificationSummary(report) << '\n' << std::flush;
   if (!written.ok()) {
-    context.streams.err << "assay: the reports: " << written.message() << '\n';
+    context.Say(absl::StrCat("the reports: ", written.message()));
   }
   if (!words.hook.empty()) {
     TellHook(context, words.hook, *hook_deadline, report);

@@ -16,8 +16,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Connection>>> ConnectNodes(const Cont
   auto found = FindFleet(words, context.globals.targets);
   if (!found.ok()) return found.status();
   const std::set<std::string> lines(found->duplicates.begin(), found->duplicates.end());
-  for (const std::string& line : lines) context.streams.err << "assay: " << line << '\n';
-  context.streams.err << std::flush;
+  for (const std::string& line : lines) context.Say(line);
   for (const MissingNode& node : found->missing) {
     report.missing.push_back({node.target, node.reason, {}, {}});
   }
@@ -55,8 +54,7 @@ void TellIgnoredNowhere(const Context& context, const std::set<std::string>& ign
                         const std::set<std::string>& seen) {
   for (const std::string& word : ignored) {
     if (word.find(':') == std::string::npos || seen.contains(word)) continue;
-    context.streams.err << "assay: ignore: no target that answered has " << word << '\n'
-                        << std::flush;
+    context.Say(absl::StrCat("ignore: no target that answered has ", word));
   }
 }
 

@@ -155,7 +155,7 @@ void SayOtherVersions(const Context& context, Connection& connection,
   Run run;
   run.job = job;
   for (const std::string& line : OtherVersions(baseline, DescribeRun(run))) {
-    context.streams.err << "assay: another version: " << line << '\n' << std::flush;
+    context.Say(absl::StrCat("another version: ", line));
   }
 }
 

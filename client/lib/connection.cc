@@ -21,6 +21,7 @@
 #include "client/lib/targets_file.h"
 #include "client/lib/text.h"
 #include "client/lib/transport.h"
+#include "client/lib/visible_message.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/client_interceptor.h"
@@ -161,8 +162,8 @@ Presented PresentedBy(const TlsOptions& tls, const std::string& cert, std::strin
   return {std::move(token), Shown::kCertificate, ExpiryOf(cert)};
 }
 
-// Shows the token with every call, and notes in the status of a call that found no connection how
-// the client presented itself.
+// Shows the token with every call, makes visible what the daemon says, and notes in the status of a
+// call that found no connection how the client presented itself.
 class Presenter final : public grpc::experimental::Interceptor {
  public:
   explicit Presenter(const Presented& presented) : presented_(presented) {}
@@ -173,8 +174,14 @@ class Presenter final : public grpc::experimental::Interceptor {
         methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
       methods->GetSendInitialMetadata()->emplace("authorization", "Bearer " + presented_.token);
     }
+    if (methods->QueryInterceptionHookPoint(Point::POST_RECV_MESSAGE)) {
+      // Null at the end of a stream.
+      auto* const message = static_cast<google::protobuf::MessageLite*>(methods->GetRecvMessage());
+      if (auto* const said = dynamic_cast<google::protobuf::Message*>(message)) MakeVisible(*said);
+    }
     if (methods->QueryInterceptionHookPoint(Point::POST_RECV_STATUS)) {
       grpc::Status& status = *methods->GetRecvStatus();
+      status = {status.error_code(), VisibleLines(status.error_message()), status.error_details()};
       const bool expired = presented_.expires <= absl::Now();
       if (NeverConnected(status)) NoteShown(expired ? Shown::kExpired : presented_.shown, status);
     }

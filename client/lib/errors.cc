@@ -73,8 +73,9 @@ std::vector<std::string> FieldLines(const grpc::Status& status) {
     if (!any.UnpackTo(&bad)) continue;
     for (const auto& violation : bad.field_violations()) {
       const std::string path = OptionOfField(violation.field());
-      std::string line = path.empty() ? violation.description()
-                                      : absl::StrCat(path, ": ", violation.description());
+      std::string line =
+          VisibleLines(path.empty() ? violation.description()
+                                    : absl::StrCat(path, ": ", violation.description()));
       if (places[line]++ == 0) lines.push_back(std::move(line));
     }
   }

@@ -47,6 +47,23 @@ std::string Visible(std::string_view utf8) {
   return shown;
 }
 
+std::string VisibleLines(std::string_view utf8) {
+  std::string shown;
+  for (std::size_t begin = 0; begin < utf8.size();) {
+    const std::size_t stop = std::min(utf8.find_first_of("\n\t", begin), utf8.size());
+    std::string_view part = utf8.substr(begin, stop - begin);
+    std::string_view end = utf8.substr(stop, 1);
+    if (end == "\n" && part.ends_with('\r')) {
+      part.remove_suffix(1);
+      end = "\r\n";
+    }
+    shown += Visible(part);
+    shown += end;
+    begin = stop + 1;
+  }
+  return shown;
+}
+
 bool IsUtf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);

@@ -20,6 +20,9 @@ bool IsUtf8(std::string_view text);
 // have them.
 std::string Visible(std::string_view utf8);
 
+// The same of text that may have several lines: their ends and tabs stay.
+std::string VisibleLines(std::string_view utf8);
+
 // Quotes a word, if it needs quotes, so that a POSIX shell reads back the same word. The daemon's
 // own is in kernels/text, which the client does not include.
 std::string ShellWord(std::string_view word);

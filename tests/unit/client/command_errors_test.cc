@@ -208,5 +208,29 @@ TEST(Errors, EverythingWrongIsSaidAtOnce) {
   EXPECT_THAT(output.err, HasSubstr("label: must be KEY=VALUE"));
 }
 
+// A terminal would obey it. The text of files and names of files are strangers' words, too.
+TEST(Errors, WhatADaemonOrAFileSaysSendsNothingToTheTerminal) {
+  FakeService service;
+  const std::string hostile = "a\x1b[2Jb\u202e";
+  service.create_status = BadRequest({{"spec.suite_text", "mine.toml:3:1: no type " + hostile}});
+  EXPECT_EQ(RunGemm(service).err, "assay: mine.toml:3:1: no type a?[2Jb?\n");
+  service.create_status = {grpc::StatusCode::FAILED_PRECONDITION, hostile + "\nand more"};
+  EXPECT_EQ(RunGemm(service).err,
+            "assay: assayd at " + service.target() + " refused: a?[2Jb?\nand more\n");
+  EXPECT_THAT(Assay(service, {"compare", hostile, "b.npy"}).err,
+              StartsWith("assay: a?[2Jb?: cannot be read"));
+  EXPECT_THAT(Assay({"run", hostile}).err, HasSubstr("\"a?[2Jb?\""));
+  service.more_info.set_version(hostile);
+  EXPECT_THAT(Assay(service, {"version"}).out, HasSubstr("assayd a?[2Jb? at "));
+  v1::Device device;
+  device.set_id("cuda:0");
+  device.set_quarantine_reason(hostile);
+  (*device.mutable_properties())[hostile] = hostile;
+  service.more_devices = {device};
+  EXPECT_THAT(Assay(service, {"devices"}).out, HasSubstr("a?[2Jb?"));
+  EXPECT_THAT(Assay(service, {"devices", "--format", "json"}).out,
+              HasSubstr("\"a?[2Jb?\": \"a?[2Jb?\""));
+}
+
 }  // namespace
 }  // namespace assay::client::testing

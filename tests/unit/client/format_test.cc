@@ -32,6 +32,8 @@ TEST(Text, WhatATerminalObeysIsNotShown) {
   EXPECT_EQ(Visible("\x1b[2Jgone\r\n\x7f"), "?[2Jgone???");
   EXPECT_EQ(Visible("a\u0085b\u009bc"), "a?b?c");
   EXPECT_EQ(Visible("\u061c\u200e\u202e\u2066\u2069"), "?????");
+  EXPECT_EQ(VisibleLines("a\x1b\tb\r\n\rc\n"), "a?\tb\r\n?c\n") << "lines stay lines";
+  EXPECT_EQ(VisibleLines(""), "");
 }
 
 // A job with one result of each verdict, and a required kernel that is missing.
