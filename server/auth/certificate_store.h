@@ -37,13 +37,13 @@ struct Revocations {
   std::vector<openssl::RevocationList> lists;
   std::vector<openssl::Certificate> authorities;
 
-  // Whether the list of the certificate's issuer has the certificate.
-  bool Have(X509* certificate) const;
   // Whether a list has the certificate or an authority above it. True, too, if an issuer is not
   // among the authorities.
   bool Cover(X509* certificate) const;
 
  private:
+  // Whether the list of the certificate's issuer has the certificate.
+  bool Have(X509* certificate) const;
   X509* IssuerOf(X509* certificate) const;
 };
 

@@ -84,7 +84,7 @@ int VerifyNotRevoked(int trusted, X509_STORE_CTX* context) {
   auto* store = static_cast<CertificateStore*>(SSL_get_ex_data(ssl, StoreIndex()));
   const std::shared_ptr<const TlsMaterial> now = store->Current();
   if (now->revocations == nullptr ||
-      !now->revocations->Have(X509_STORE_CTX_get_current_cert(context))) {
+      !now->revocations->Cover(X509_STORE_CTX_get_current_cert(context))) {
     return 1;
   }
   X509_STORE_CTX_set_error(context, X509_V_ERR_CERT_REVOKED);

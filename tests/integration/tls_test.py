@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 import harness
 
@@ -221,6 +222,43 @@ class Tls(unittest.TestCase):
             harness.wait_until(lambda: run("other").code == 0 and "tls.reload_refused" in daemon.log_text(), 20,
                                "a bad list is refused")
             self.assertEqual(run("client").code, 3, "and the list before it stays")
+
+    def test_with_lists_an_authority_between_must_be_known_on_every_port(self):
+        with open(self.path("ca.ext"), "w", encoding="utf-8") as file:
+            file.write("basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign\n")
+        for name, issuer, more in (("between", "ca", ["-extfile", "ca.ext"]), ("leaf", "between", [])):
+            openssl(self.folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                    f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+            openssl(self.folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{issuer}.pem", "-CAkey", f"{issuer}.key",
+                    "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", *more)
+
+        def append(name, to):
+            with open(self.path(name), encoding="utf-8") as source, open(self.path(to), "a", encoding="utf-8") as file:
+                file.write(source.read())
+
+        append("between.pem", "leaf.pem")
+        self.revoke()
+        shutil.copy(self.path("ca.pem"), self.path("clients.pem"))
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--tls-client-ca",
+                 self.path("clients.pem"), "--tls-client-crl", self.path("crl.pem"), "--metrics-tls"]
+        context = ssl.create_default_context(cafile=self.path("ca.pem"))
+        context.load_cert_chain(self.path("leaf.pem"), self.path("leaf.key"))
+        with harness.Daemon(flags=flags) as daemon:
+            def call():
+                return daemon.run("devices", "--tls-ca", self.path("ca.pem"), "--tls-cert", self.path("leaf.pem"),
+                                  "--tls-key", self.path("leaf.key"))
+
+            def scrape():
+                port = daemon.metrics.rsplit(":", 1)[1]
+                with urllib.request.urlopen(f"https://localhost:{port}/metrics", timeout=harness.LONG, context=context) as got:
+                    return got.status
+
+            self.assertIn("its issuer is not in --tls-client-ca", call().err)
+            with self.assertRaises(OSError):
+                scrape()
+            append("between.pem", "clients.pem")
+            harness.wait_until(lambda: call().code == 0, 20, "it is known")
+            self.assertEqual(scrape(), 200)
 
     def test_a_list_of_revoked_certificates_must_be_of_the_clients_authority(self):
         self.revoke()
