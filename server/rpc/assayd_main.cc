@@ -12,10 +12,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -41,6 +43,16 @@ void HoldStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
   }
+}
+
+// A shell and many container runtimes give a program 1,024 descriptors, and let it have more. One
+// client may have nearly as many connections.
+void AllowDescriptors() {
+  constexpr rlim_t kDescriptors = 65536;  // as the unit has it
+  rlimit now{};
+  if (getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur >= kDescriptors) return;
+  now.rlim_cur = std::min(now.rlim_max, kDescriptors);
+  (void)setrlimit(RLIMIT_NOFILE, &now);
 }
 
 // Opens a descriptor for signals, so that one poll can wait for a signal and for the end of the
@@ -93,6 +105,7 @@ std::optional<int> WaitForSecond(int signals, int drained) {
 
 int Main(int argc, char** argv) {
   HoldStandardStreams();
+  AllowDescriptors();
   const int signals = OpenSignals();
   ServiceManager manager = ServiceManager::FromEnvironment();
   ShareMemoryPools();

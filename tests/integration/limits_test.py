@@ -233,6 +233,23 @@ class Limits(unittest.TestCase):
                 one.close()
             harness.wait_until(lambda: daemon.run("devices").code == 0, 60, "there is room again")
 
+    def test_connections_of_one_client_leave_descriptors_for_another(self):
+        folder = tempfile.mkdtemp(prefix="assay-limits-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        program = os.path.join(folder, "assayd")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nulimit -Sn 100\nexec {os.path.abspath(harness.ASSAYD)} "$@"\n')
+        os.chmod(program, 0o755)
+        with harness.Daemon(program=program, flags=["--insecure"], listen="[::]:0") as daemon:
+            port = int(daemon.grpc.rsplit(":", 1)[1])
+            silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+            try:
+                other = daemon.run("devices", "--target", f"[::1]:{port}", "--reconnect", "0s")
+                self.assertEqual(other.code, 0, other)
+            finally:
+                for one in silent:
+                    one.close()
+
     def test_clients_are_told_apart(self):
         with harness.Daemon(flags=["--client-cases-per-minute", "1", "--insecure"], listen="[::]:0") as daemon:
             port = daemon.grpc.rsplit(":", 1)[1]
