@@ -27,6 +27,7 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/text/visible.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
@@ -103,6 +104,11 @@ std::optional<int> WaitForSecond(int signals, int drained) {
   }
 }
 
+// Says why the daemon does not start. The text may have words of a file.
+void SayWhy(const std::string& message) {
+  std::fprintf(stderr, "assayd: %s\n", Visible(message).c_str());
+}
+
 int Main(int argc, char** argv) {
   HoldStandardStreams();
   AllowDescriptors();
@@ -111,7 +117,7 @@ int Main(int argc, char** argv) {
   ShareMemoryPools();
   absl::StatusOr<ParsedArguments> arguments = ParseArguments(argc, argv, ASSAY_VERSION);
   if (!arguments.ok()) {
-    std::fprintf(stderr, "assayd: %s\n", std::string(arguments.status().message()).c_str());
+    SayWhy(std::string(arguments.status().message()));
     return kExitUsage;
   }
   if (!arguments->print.empty()) {
@@ -126,7 +132,7 @@ int Main(int argc, char** argv) {
   manager.Notify("STATUS=looking for devices");
   Daemon daemon(ASSAY_VERSION, arguments->config, std::move(manager));
   if (const std::optional<StartFailure> failure = daemon.Start()) {
-    std::fprintf(stderr, "assayd: %s\n", failure->message.c_str());
+    SayWhy(failure->message);
     return failure->exit_code;
   }
   daemon.StartJobs();

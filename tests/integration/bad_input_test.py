@@ -152,6 +152,9 @@ class Starting(unittest.TestCase):
             file.write('listen = "127.0.0.1:0"\nmetrcs-listen = "127.0.0.1:0"\n')
         self.refused(2, ["--config", path], "assayd.toml:2", "metrcs-listen", "metrics-listen")
         self.refused(2, ["--config", "/nowhere.toml"], "/nowhere.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('"a\\u001b[2Jb" = 1\n')  # a terminal would obey it
+        self.refused(2, ["--config", path], 'unknown key "a?[2Jb"')
 
     def test_a_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
