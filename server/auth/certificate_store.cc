@@ -29,6 +29,9 @@ using openssl::RevocationLists;
 // A client's chain has at most so many certificates.
 constexpr int kLongestChain = 10;
 
+// Certificates of clients that are remembered, of two kilobytes each.
+constexpr std::size_t kMostAnswers = 1024;
+
 absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view flag) {
   std::ifstream file(path);
   std::stringstream text;
@@ -206,8 +209,19 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
 bool CertificateStore::IsRevoked(const std::string& certificate) {
   const std::shared_ptr<const TlsMaterial> now = Current();
   if (now->revocations == nullptr) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (answers_of_ != now || answers_.size() >= kMostAnswers) answers_.clear();
+    answers_of_ = now;
+    if (const auto known = answers_.find(certificate); known != answers_.end()) {
+      return known->second;
+    }
+  }
   const std::vector<Certificate> shown = Certificates(certificate);
-  return shown.empty() || now->revocations->Cover(shown.front().get());
+  const bool revoked = shown.empty() || now->revocations->Cover(shown.front().get());
+  const std::lock_guard lock(mutex_);
+  if (answers_of_ == now) answers_[certificate] = revoked;
+  return revoked;
 }
 
 void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listener) {

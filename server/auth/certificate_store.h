@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,10 @@ class CertificateStore {
   std::vector<std::shared_ptr<void>> kept_;                // by mutex_
   std::function<void(const TlsMaterial&)> listener_;       // by mutex_
   std::chrono::system_clock::time_point warned_{};         // of the end of the chain
+  // Whether a certificate is revoked takes longer than the rest of a small call, and each call
+  // asks.
+  std::unordered_map<std::string, bool> answers_;  // by mutex_: PEM -> IsRevoked
+  std::shared_ptr<const TlsMaterial> answers_of_;  // by mutex_: the set that they hold for
 };
 
 }  // namespace assay::server
