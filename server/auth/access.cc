@@ -124,9 +124,9 @@ Shown Access::ShownBy(const grpc::ServerContextBase& context) {
       }
     }
   }
-  if (auth != nullptr && is_revoked_) {
+  if (auth != nullptr && is_void_) {
     for (const grpc::string_ref& pem : auth->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME)) {
-      shown.revoked = shown.revoked || is_revoked_(std::string(pem.data(), pem.size()));
+      shown.is_void = shown.is_void || is_void_(std::string(pem.data(), pem.size()));
     }
   }
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
@@ -186,9 +186,9 @@ std::shared_ptr<const Roles> Access::Current() {
 }
 
 absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
-  if (shown.revoked) {
+  if (shown.is_void) {
     return absl::UnauthenticatedError(
-        Cat(NameOf(shown), " is revoked, or its issuer is not in --tls-client-ca"));
+        Cat(NameOf(shown), " is revoked or has expired, or its issuer is not in --tls-client-ca"));
   }
   Caller caller{NameOf(shown), shown.user ? RoleOfUser(*shown.user) : Role::kNone, shown.peer};
   if (path_.empty()) {

@@ -49,7 +49,7 @@ struct Shown {
   std::optional<uid_t> user{};       // at the other end of a Unix socket
   bool loopback = false;             // from this node
   std::vector<std::string> names{};  // of its certificate: the common name first
-  bool revoked = false;              // its certificate
+  bool is_void = false;              // its certificate has expired or is revoked
   std::optional<std::string> token{};
   std::string peer{};  // as gRPC names the address
 };
@@ -73,10 +73,11 @@ class Access {
   static absl::StatusOr<std::unique_ptr<Access>> Open(std::string roles_file,
                                                       Clock clock = std::chrono::steady_clock::now);
 
-  // `is_revoked` says of a client's certificate, in PEM, whether it is. It is asked at each call,
-  // so that open connections do not outlive a revocation. Set it before the first call.
-  void AskWhetherRevoked(std::function<bool(const std::string& certificate)> is_revoked) {
-    is_revoked_ = std::move(is_revoked);
+  // `is_void` says of a client's certificate, in PEM, whether it has expired or is revoked. It is
+  // asked at each call: open connections do not outlive that, and neither do TLS sessions, which
+  // gRPC resumes without a look at the certificate. Set it before the first call.
+  void AskWhetherVoid(std::function<bool(const std::string& certificate)> is_void) {
+    is_void_ = std::move(is_void);
   }
 
   // Takes note of a connection to a Unix socket, with its descriptor, before gRPC gets it. Returns
@@ -85,7 +86,7 @@ class Access {
   Shown ShownBy(const grpc::ServerContextBase& context);
 
   // The caller of `call`, a name of NeededRoles(). UNAUTHENTICATED if the caller shows a token that
-  // nobody has, or a revoked certificate; PERMISSION_DENIED if its role is too low. A refusal is
+  // nobody has, or a void certificate; PERMISSION_DENIED if its role is too low. A refusal is
   // logged, few a second.
   absl::StatusOr<Caller> Admit(const Shown& shown, std::string_view call);
 
@@ -105,7 +106,7 @@ class Access {
 
   const std::string path_;
   const Clock clock_;
-  std::function<bool(const std::string&)> is_revoked_;
+  std::function<bool(const std::string&)> is_void_;
   LogRateLimit refusals_{/*rate=*/5, /*burst=*/20};
 
   std::mutex mutex_;

@@ -30,7 +30,7 @@ using openssl::RevocationLists;
 constexpr int kLongestChain = 10;
 
 // Certificates of clients that are remembered, of two kilobytes each.
-constexpr std::size_t kMostAnswers = 1024;
+constexpr std::size_t kMostEnds = 1024;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view flag) {
   std::ifstream file(path);
@@ -206,22 +206,23 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   return current_;
 }
 
-bool CertificateStore::IsRevoked(const std::string& certificate) {
+bool CertificateStore::IsVoid(const std::string& certificate) {
   const std::shared_ptr<const TlsMaterial> now = Current();
-  if (now->revocations == nullptr) return false;
   {
     const std::lock_guard lock(mutex_);
-    if (answers_of_ != now || answers_.size() >= kMostAnswers) answers_.clear();
-    answers_of_ = now;
-    if (const auto known = answers_.find(certificate); known != answers_.end()) {
-      return known->second;
+    if (ends_of_ != now || ends_.size() >= kMostEnds) ends_.clear();
+    ends_of_ = now;
+    if (const auto known = ends_.find(certificate); known != ends_.end()) {
+      return known->second <= SecondsNow();
     }
   }
   const std::vector<Certificate> shown = Certificates(certificate);
-  const bool revoked = shown.empty() || now->revocations->Cover(shown.front().get());
+  const bool revoked = shown.empty() || (now->revocations != nullptr &&
+                                         now->revocations->Cover(shown.front().get()));
+  const std::int64_t end = revoked ? 0 : SecondsOf(X509_get0_notAfter(shown.front().get()));
   const std::lock_guard lock(mutex_);
-  if (answers_of_ == now) answers_[certificate] = revoked;
-  return revoked;
+  if (ends_of_ == now) ends_[certificate] = end;
+  return end <= SecondsNow();
 }
 
 void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listener) {

@@ -79,10 +79,10 @@ class CertificateStore {
   void LookNow();
   const TlsFiles& files() const { return files_; }
 
-  // Whether the newest lists have a client's certificate, in PEM, or an authority above it. With
-  // lists, every authority of a client's chain must be in --tls-client-ca: a certificate whose
-  // issuer is not there counts as revoked, and so does what is no certificate.
-  bool IsRevoked(const std::string& certificate);
+  // Whether a client's certificate, in PEM, has expired, or the newest lists have it or an
+  // authority above it. With lists, every authority of a client's chain must be in --tls-client-ca:
+  // a certificate whose issuer is not there counts as revoked, and so does what is no certificate.
+  bool IsVoid(const std::string& certificate);
 
   // Tells `listener` of the current set now, and of each new one.
   void TellOfNew(std::function<void(const TlsMaterial&)> listener);
@@ -108,10 +108,9 @@ class CertificateStore {
   std::vector<std::shared_ptr<void>> kept_;                // by mutex_
   std::function<void(const TlsMaterial&)> listener_;       // by mutex_
   std::chrono::system_clock::time_point warned_{};         // of the end of the chain
-  // Whether a certificate is revoked takes longer than the rest of a small call, and each call
-  // asks.
-  std::unordered_map<std::string, bool> answers_;  // by mutex_: PEM -> IsRevoked
-  std::shared_ptr<const TlsMaterial> answers_of_;  // by mutex_: the set that they hold for
+  // To look into a certificate takes longer than the rest of a small call, and each call asks.
+  std::unordered_map<std::string, std::int64_t> ends_;  // by mutex_: PEM -> [s since 1970] its end
+  std::shared_ptr<const TlsMaterial> ends_of_;          // by mutex_: the set that they hold for
 };
 
 }  // namespace assay::server

@@ -44,9 +44,9 @@ std::optional<StartFailure> Daemon::OpenAccess() {
   absl::StatusOr<std::unique_ptr<Access>> access = Access::Open(config_.roles_file);
   if (!access.ok()) return StartFailure{kExitUsage, std::string(access.status().message())};
   access_ = *std::move(access);
-  if (!config_.tls_client_crl.empty()) {
-    access_->AskWhetherRevoked(
-        [this](const std::string& certificate) { return certificates_->IsRevoked(certificate); });
+  if (!config_.tls_client_ca.empty()) {
+    access_->AskWhetherVoid(
+        [this](const std::string& certificate) { return certificates_->IsVoid(certificate); });
   }
   if (config_.roles_file.empty()) {
     Log(LogLevel::kInfo, "access.default",

@@ -16,8 +16,8 @@
 | a client is gone without a word | the daemon drops its watcher |
 | the address space is nearly full | the daemon serves, or ends and the next one has all that was told |
 | the daemon's certificate is about to expire, and nobody connects | the log warns |
-| the client's certificate expires | its open stream goes on to the end, and a new connection is refused |
-| the client's certificate is revoked | the same: no new call is admitted, on an open connection too |
+| the client's certificate expires | its open stream goes on to the end, and a new connection is refused, as is a new call on an open one |
+| the client's certificate is revoked | the same |
 | the daemon's certificate is replaced | new connections are shown the new one, open streams and connections go on |
 
 Shown elsewhere: a daemon that is killed (kills_test.py), a full file system (store_test.py), a worker
@@ -376,6 +376,9 @@ class Certificates(Base):
             late = daemon.run("devices", *self.client(), environment=self.faults.environment)
             self.assertEqual(late.code, 3, late)
             self.assertIn("its certificate is not trusted: it has expired, or", late.err)
+            with self.assertRaises(grpc.RpcError) as caught:
+                client.create()
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAUTHENTICATED, "on an open connection, too")
             rest = list(stream)
             self.assertTrue(rest[-1].HasField("finished"), "the open stream goes on to its end")
             self.faults.clock(0)
