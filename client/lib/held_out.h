@@ -1,10 +1,10 @@
 // HeldOut: shapes near those that the user named, drawn by the seed. Nobody tuned a kernel for
 // them, so they find a kernel that is right in the named shapes alone.
 //
-// Which fields are extents, the API says (assay.v1.OperandInfo.axes). An extent below 16 is kept:
-// it counts heads, groups or the taps of a kernel. So is one that another must divide. The others
-// are drawn from three to five quarters of what was named. The same shape and seed give the same
-// draws. Not thread-safe.
+// The API says which fields are extents (assay.v1.OperandInfo.axes). An extent below 16 is kept,
+// because it counts heads, groups or the taps of a kernel. An extent that another field must divide
+// is kept, too. All others are drawn between three and five quarters of the named extent. The same
+// shape and seed give the same draws. Not thread-safe.
 #ifndef ASSAY_CLIENT_LIB_HELD_OUT_H_
 #define ASSAY_CLIENT_LIB_HELD_OUT_H_
 

@@ -1,4 +1,5 @@
-// Matrices against random vectors: what verification by checksums reads of operands.
+// Multiplies matrices by random vectors. Verification by checksums reads the operands only in this
+// form.
 #ifndef ASSAY_KERNELS_CHECKSUM_CHECKSUM_PROBES_H_
 #define ASSAY_KERNELS_CHECKSUM_CHECKSUM_PROBES_H_
 

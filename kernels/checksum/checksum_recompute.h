@@ -1,5 +1,5 @@
-// Suspicious rows and columns of a gemm, recomputed element by element: gathered into a
-// smaller gemm, for which the operator's own reference and the compare pass serve.
+// Computes suspicious rows and columns of a gemm again, element by element. It gathers them into a
+// smaller gemm. The operator's own reference and the compare pass then judge that gemm.
 #ifndef ASSAY_KERNELS_CHECKSUM_CHECKSUM_RECOMPUTE_H_
 #define ASSAY_KERNELS_CHECKSUM_CHECKSUM_RECOMPUTE_H_
 

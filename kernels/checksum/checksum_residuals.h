@@ -1,5 +1,5 @@
-// Checksum residuals of the rows or of the columns of a product, and which of them say
-// that something is wrong. Pure functions, no device.
+// Computes the checksum residuals of a product's rows or columns, and tells which of them show an
+// error. Pure functions, no device.
 #ifndef ASSAY_KERNELS_CHECKSUM_CHECKSUM_RESIDUALS_H_
 #define ASSAY_KERNELS_CHECKSUM_CHECKSUM_RESIDUALS_H_
 

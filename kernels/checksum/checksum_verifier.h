@@ -1,13 +1,13 @@
 // Verifies a case by checksums instead of element by element. It replaces reference, comparison and
-// recheck.
+// recheck. It works in this order:
 //
-//   checksums of the whole output      → rows and columns that are wrong or suspicious
-//   1,024 sampled elements on the host → their rows, where one is beyond its bound: a
-//                                        device does not judge itself alone
-//   those rows, else those columns     → element by element under the bound, on the device
-//   a few of those on the host         → a fault of the device where the two disagree
+//   1. The checksums of the whole output show rows and columns that are wrong or suspicious.
+//   2. The host computes 1,024 sampled elements, because a device must not judge itself alone. If
+//      an element is beyond its bound, its row is suspicious, too.
+//   3. The device judges the elements of those rows (or else of those columns) by their bounds.
+//   4. The host computes a few of these elements. If the two disagree, the device is at fault.
 //
-// No buffer of the output's size is needed but the output.
+// It needs no buffer of the output's size beside the output.
 #ifndef ASSAY_KERNELS_CHECKSUM_CHECKSUM_VERIFIER_H_
 #define ASSAY_KERNELS_CHECKSUM_CHECKSUM_VERIFIER_H_
 

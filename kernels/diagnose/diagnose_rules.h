@@ -1,5 +1,5 @@
-// The rules of Diagnose, by what they look at. Each returns nothing where its
-// evidence is not there.
+// The rules of Diagnose, grouped by the evidence that they look at. A rule returns nothing if there
+// is no such evidence.
 #ifndef ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_RULES_H_
 #define ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_RULES_H_
 

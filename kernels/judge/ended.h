@@ -1,4 +1,5 @@
-// The end of a case whose step cannot go on: a verdict and a finding of its own.
+// Ended: the end of a case that cannot go on after one of its steps. It has a verdict, and a
+// finding that says why.
 #ifndef ASSAY_KERNELS_JUDGE_ENDED_H_
 #define ASSAY_KERNELS_JUDGE_ENDED_H_
 

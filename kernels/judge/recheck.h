@@ -1,8 +1,9 @@
-// The second opinion: a device does not judge itself alone. Sampled output
-// elements, and the worst ones the compare pass found, are recomputed on the host
-// in plain FP64 loops from inputs regenerated there, and three things are held
-// against them: the device's reference, its error allowance, and the verdict its
-// compare pass gave the element.
+// Recheck: a second opinion from the host, because a device must not judge itself alone.
+//
+// Sampled output elements, and the worst ones that the compare pass found, are computed again on
+// the host. The code is plain FP64 loops, and the inputs are made again on the host. Three values
+// of the device are held against the host's: its reference, its error allowance, and the verdict of
+// its compare pass on the element.
 #ifndef ASSAY_KERNELS_JUDGE_RECHECK_H_
 #define ASSAY_KERNELS_JUDGE_RECHECK_H_
 

@@ -1,9 +1,9 @@
 // The right output: the reference, rounded to the output's format.
 //
-// Statistics of all elements together take the roundings of single elements for independent. On
-// coarse data they are not: few different values repeat, and so do their errors. Then the right
-// output looks biased or too large by a factor, too. What a statistic says of the right output as
-// well, it does not say of a kernel.
+// The statistics over all elements assume that the elements round independently. On coarse data
+// they do not: few different values repeat, and so do their errors. Then the right output itself
+// looks biased, or too large by a factor. So each statistic is also computed for the right output.
+// What it finds there, it must not hold against a kernel.
 #ifndef ASSAY_KERNELS_JUDGE_ROUNDED_REFERENCE_H_
 #define ASSAY_KERNELS_JUDGE_ROUNDED_REFERENCE_H_
 

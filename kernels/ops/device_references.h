@@ -1,8 +1,8 @@
-// References of the operators on a device with memory of its own: what Op::Reference
-// and Op::CheckIdentities hand on to where Device::references() is not nullptr. Inputs,
-// output and buffers are in device memory; value and allowance are as Op says.
+// DeviceReferences: the references of the operators on a device that has memory of its own. If
+// Device::references() is not nullptr, Op::Reference and Op::CheckIdentities hand their calls on to
+// it. Inputs, output and buffers are then in device memory. Value and allowance are as Op says.
 //
-// Errors: UNIMPLEMENTED for what this backend has no reference of.
+// Errors: UNIMPLEMENTED if this backend has no reference of the operator.
 #ifndef ASSAY_KERNELS_OPS_DEVICE_REFERENCES_H_
 #define ASSAY_KERNELS_OPS_DEVICE_REFERENCES_H_
 

@@ -1,10 +1,10 @@
-// An operator on a GPU: its reference, from a case and its plan to the launches of
-// ops/<op>/<op>_reference_gpu.h, with the same formats, bounds and exact cases as Op::Reference has
-// on the CPU, and its identities. Toolkit-free: it serves CUDA, HIP and the emulator.
+// GpuOp: an operator's reference and identities on a GPU. It turns a case and its plan into the
+// launches of ops/<op>/<op>_reference_gpu.h. Formats, bounds and exact cases are those of
+// Op::Reference on the CPU. Toolkit-free: it serves CUDA, HIP and the emulator.
 //
-// There is one stateless object an operator; any thread may use it, but for the device of a call.
-// Errors: UNIMPLEMENTED where a problem is beyond a kernel's indices, INTERNAL where a launch
-// fails, with the toolkit's code.
+// There is one object for each operator. It has no state, so any thread may use it; the device of a
+// call belongs to one thread. Errors: UNIMPLEMENTED if the problem is too large for the indices of
+// a kernel, INTERNAL with the toolkit's code if a launch fails.
 #ifndef ASSAY_KERNELS_OPS_GPU_OP_H_
 #define ASSAY_KERNELS_OPS_GPU_OP_H_
 

@@ -1,10 +1,10 @@
-// Slices: elements of a case that somebody asked to see, "actual[0:8,0:8]".
+// Slices: the elements of a case that somebody asked to see, such as "actual[0:8,0:8]".
 //
-// The name is actual, expected, bound, debug, or one of the case's inputs ("a", "q", "x").
-// In the brackets stands a range an axis of that tensor, outermost first, as Python
-// has them: 3, 2:5, :4, -2:, or : for all; an index alone keeps its axis with extent
-// 1, a range is cut at the extent, axes that are not said are taken whole. A name
-// without brackets is the whole tensor. Pure functions, no device.
+// The name is actual, expected, bound, debug, or one of the case's inputs ("a", "q", "x"). The
+// brackets hold one range for each axis of that tensor, outermost first, as in Python: 3, 2:5, :4,
+// -2:, or : for all. A single index keeps its axis, with extent 1. A range that is too long is cut
+// at the end of its axis. An axis without a range is taken whole, and so is a tensor without
+// brackets. Pure functions, no device.
 #ifndef ASSAY_KERNELS_OPS_SLICE_H_
 #define ASSAY_KERNELS_OPS_SLICE_H_
 

@@ -1,8 +1,9 @@
-// One case on its way through a device, in stages: alone it goes through them behind one
-// another, a small one beside others of its kind (CaseRunner::RunLeading).
+// One case on its way through a device. A case runs in stages. Alone, it goes through all stages,
+// one after the other. A small case may go through each stage beside others of its kind
+// (CaseRunner::RunLeading).
 //
-// A case may end in any stage but the last, as where memory does not suffice; the stages that
-// are left are then not for it. One thread.
+// A case may end in any stage but the last, for example because the memory does not suffice. Then
+// only Finish is called. One thread.
 #ifndef ASSAY_KERNELS_VALIDATE_CASE_RUN_H_
 #define ASSAY_KERNELS_VALIDATE_CASE_RUN_H_
 

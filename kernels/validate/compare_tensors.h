@@ -1,9 +1,9 @@
-// Compares a user's own tensors on a device: they land in the arena as they come,
-// then one compare pass gives every statistic and the verdict.
+// Compares a user's own tensors on a device. The tensors go into the arena as they come. Then one
+// compare pass gives all statistics and the verdict.
 //
-// EXPECTED of any format becomes the FP64 reference r. With an operation r and its
-// error allowance are computed on the device from the operands, and EXPECTED, where it
-// is given too, is held against r itself.
+// EXPECTED may have any format; it becomes the FP64 reference r. If an operation is given, the
+// device computes r and its error allowance from the operands. If EXPECTED is given as well, it is
+// compared with r, too.
 #ifndef ASSAY_KERNELS_VALIDATE_COMPARE_TENSORS_H_
 #define ASSAY_KERNELS_VALIDATE_COMPARE_TENSORS_H_
 
@@ -33,13 +33,13 @@ class TensorComparison {
                                                                  Device& device,
                                                                  PhaseObserver& observer);
 
-  // The next bytes of a tensor, by the wire's number (Comparison::tensor); tensors may
-  // come in any order. INVALID_ARGUMENT where there is no such tensor, where these are
-  // more bytes than it has or a piece has, or none.
+  // Takes the next bytes of a tensor, which the wire's number names (Comparison::tensor). Tensors
+  // may come in any order. INVALID_ARGUMENT if there is no such tensor, if there are no bytes, or
+  // if there are more bytes than the tensor or a piece may have.
   virtual absl::Status Add(std::int64_t tensor, std::string_view bytes) = 0;
 
-  // The result, once all bytes have come; INVALID_ARGUMENT where some have not,
-  // UNIMPLEMENTED where this backend has no reference of the operation. Called once.
+  // The result, when all bytes have come. INVALID_ARGUMENT if some have not. UNIMPLEMENTED if this
+  // backend has no reference of the operation. Called once.
   virtual absl::StatusOr<CaseOutcome> Finish() = 0;
 };
 

@@ -1,12 +1,12 @@
 // Keeps drawn elements of operands from one case for the next that draws the same ones.
 //
-// Cases of one problem and format judge different kernels by the same data: probes always do, and
-// cases of one seed do as well. What decides every element is the key, so that an operand that was
-// kept has the elements that a new draw would give.
+// Cases of one problem and format judge different kernels by the same data. Exact cases always do,
+// and so do cases of one seed. The key of an operand holds everything that decides its elements. So
+// a kept operand has the elements that a new draw would give.
 //
-// Kernels run in this process, during a case and between two. If their writes go astray they may
-// hit these elements. So a checksum grows with each element that is drawn. If the elements of an
-// operand do not have it when the next case takes them, they are dropped: that case draws its own.
+// Kernels run in this process, and a wrong kernel may write anywhere, these elements included. So
+// every operand has a checksum, which grows with each element that is drawn. If the elements do not
+// fit the checksum when the next case takes them, they are dropped, and that case draws its own.
 // The data of kernels that are not trusted are secret and never kept.
 //
 // An operand is here, or in the hands of one case. One thread.

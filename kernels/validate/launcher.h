@@ -1,7 +1,8 @@
-// The kernel under test and its operands on the device: allocated with guard bands,
-// filled, and launched with a poisoned output.
+// Launcher: holds the kernel under test and its operands on the device. It allocates the operands
+// with guard bands, fills them, poisons the output, and launches the kernel.
 //
-// Owns the kernel; operands live in the device's arena until its next Reset. One thread.
+// It owns the kernel. The operands live in the device's arena until the arena's next Reset. One
+// thread.
 #ifndef ASSAY_KERNELS_VALIDATE_LAUNCHER_H_
 #define ASSAY_KERNELS_VALIDATE_LAUNCHER_H_
 

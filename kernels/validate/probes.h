@@ -1,10 +1,10 @@
-// Exact cases and identities: what is known of a kernel's output beyond an error bound.
+// Runs the exact cases and checks the identities. They say more of a kernel than an error bound
+// can.
 //
-// A probe runs the kernel under test once more, poisoned and guarded as any launch, on
-// data of its own (Op::Probes) and demands the one right result; the canonical digest
-// of its output is then the same on every device, provider and tiling, and is held
-// against the golden one of the case. An identity is a relation that the case's own
-// output must keep (Op::CheckIdentities).
+// An exact case (a probe) launches the kernel under test on data of its own (Op::Probes), poisoned
+// and guarded as in any launch. There is one right result. So the canonical digest of the output is
+// the same on every device, provider and tiling, and it is compared with the golden digest of the
+// case. An identity is a relation that the case's own output must keep (Op::CheckIdentities).
 #ifndef ASSAY_KERNELS_VALIDATE_PROBES_H_
 #define ASSAY_KERNELS_VALIDATE_PROBES_H_
 

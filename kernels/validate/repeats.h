@@ -1,5 +1,6 @@
-// Identical launches on the same data, which must agree bit by bit; where one does not,
-// which elements differ: a race, or a part of the device that computes wrongly now and then.
+// Launches a kernel several times on the same data. The outputs must agree bit by bit. If they do
+// not, it tells which elements differ. The cause is a race, or a part of the device that computes
+// wrongly now and then.
 #ifndef ASSAY_KERNELS_VALIDATE_REPEATS_H_
 #define ASSAY_KERNELS_VALIDATE_REPEATS_H_
 

@@ -1,10 +1,10 @@
-// The exact case of an attention: groups of keys (kernels/numerics/key_groups.h) with
-// codes so large that each query gives the n keys of one group the weight 1/n and all
-// others 0, and whole numbers as V. The output is the mean of n rows of V, known without
-// a softmax, exactly.
+// The exact case of an attention. Keys form groups (kernels/numerics/key_groups.h). The codes of
+// the groups are so large that each query gives the n keys of one group the weight 1/n, and all
+// other keys 0. V holds whole numbers. So the output is the mean of n rows of V, which is known
+// exactly and without a softmax.
 //
-// It goes wrong where the mask, causality, the running maximum, the rescaling, the head
-// a query reads or any tile does.
+// The result is wrong if the kernel is wrong about the mask, causality, the running maximum, the
+// rescaling, the head that a query reads, or any tile.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_PROBES_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_PROBES_H_
 

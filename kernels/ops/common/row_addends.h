@@ -1,4 +1,4 @@
-// Says what an operator with rows sums up of each.
+// RowAddends: the numbers that an operator on rows adds up in each row.
 #ifndef ASSAY_KERNELS_OPS_COMMON_ROW_ADDENDS_H_
 #define ASSAY_KERNELS_OPS_COMMON_ROW_ADDENDS_H_
 

@@ -1,5 +1,5 @@
-// Tensors in this process's memory, read as HostInputs: what lets a plain
-// reference run on a CPU device's own operands.
+// Reads tensors in this process's memory as HostInputs. So a plain reference can run on the
+// operands of a CPU device.
 #ifndef ASSAY_KERNELS_OPS_COMMON_VIEW_INPUTS_H_
 #define ASSAY_KERNELS_OPS_COMMON_VIEW_INPUTS_H_
 
