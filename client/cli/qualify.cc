@@ -206,8 +206,8 @@ ExitCode PrintCodes(const Context& context) {
       if (!c.next_step.empty()) out << "      next: " << c.next_step << '\n';
     }
     out << "\nThe code of a case that failed and was run again. The first row that fits decides.\n"
-           "A rerun says: again, the same trouble; right, none; nothing, no rerun came to its "
-           "end.\n";
+           "What the reruns say: again, the same trouble; right, no trouble; both, some the one "
+           "and some the other; nothing, none came to its end.\n";
     WriteAligned(BlameRows(), "", NoFigures, out);
     out << "\nThe code of a case that was not run again. The first row that fits decides.\n";
     WriteAligned(BlameWithoutRerunRows(), "", NoFigures, out);
