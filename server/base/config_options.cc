@@ -210,9 +210,9 @@ const std::vector<Option>& Table() {
        "stream, and the client resumes it; 0 means for ever (default 60s)",
        Time(&Config::watch_stall, true), /*reloadable=*/true},
       {"max-request-bytes", Kind::kText, "BYTES",
-       "largest request, at least 4MiB; it may take eight times as much in memory, one without "
-       "cases and results a 128th, and those that wait may have twice as much of one client, four "
-       "times of all (default 32MiB)",
+       "largest request, at least 4MiB; in memory a request may take eight times as much, or a "
+       "128th if it holds no cases and no results; the waiting requests of one client may have "
+       "twice as many bytes together, those of all clients four times as many (default 32MiB)",
        BytesFrom(&Config::max_request_bytes, std::int64_t{4} << 20, std::int64_t{1} << 30)},
       {"transport-bytes", Kind::kText, "BYTES",
        "most memory that all connections together may take for what they receive, at least 64MiB "
