@@ -41,7 +41,7 @@ bool IsMeant(const std::string& pattern, std::string_view backend) {
   return backend == "simt" ? pattern == backend : Matches(pattern, backend);
 }
 
-// What a probe prints has some kilobytes.
+// A worker that describes a device or a backend prints some kilobytes.
 constexpr std::size_t kMostProbeBytes = std::size_t{1} << 20;
 // No node has more of one backend.
 constexpr int kMostDevices = 1024;
@@ -108,18 +108,18 @@ absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::string_view bac
   if (answer.size() > kMostProbeBytes) {
     (*process)->Kill();
     return absl::InternalError(
-        Cat("the probe of ", what, " printed more than ", kMostProbeBytes, " bytes"));
+        Cat("the worker that describes ", what, " printed more than ", kMostProbeBytes, " bytes"));
   }
   const std::optional<ExitCause> cause = (*process)->Wait(deadline);
   if (!cause) {
-    return absl::InternalError(
-        Cat("the probe of ", what, " did not end within ", absl::FormatDuration(kProbeDeadline)));
+    return absl::InternalError(Cat("the worker that describes ", what, " did not end within ",
+                                   absl::FormatDuration(kProbeDeadline)));
   }
   Message message;
   if (cause->signal != 0 || cause->status != 0 || !message.ParseFromString(answer)) {
     const std::string said = ReadAll(err[0], EvenTime() + absl::Seconds(1));
     const std::vector<std::string> lines = absl::StrSplit(said, '\n', absl::SkipWhitespace());
-    return absl::InternalError(Cat("the probe of ", what, " ", cause->Text(),
+    return absl::InternalError(Cat("the worker that describes ", what, " ", cause->Text(),
                                    lines.empty() ? "" : ": ", lines.empty() ? "" : lines.back()));
   }
   return message;
@@ -144,8 +144,9 @@ worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view bac
                                           Cat("backend ", backend));
   if (list.ok() && list->count() >= 0 && list->count() <= kMostDevices) return *std::move(list);
   if (list.ok()) {
-    answer.set_unavailable_reason(Cat("the probe of backend ", backend, " found ", list->count(),
-                                      " devices; at most ", kMostDevices, " can be"));
+    answer.set_unavailable_reason(Cat("the worker that describes backend ", backend, " found ",
+                                      list->count(), " devices; at most ", kMostDevices,
+                                      " can be"));
     return answer;
   }
   answer.set_unavailable_reason(std::string(list.status().message()));

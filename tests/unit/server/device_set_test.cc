@@ -86,7 +86,7 @@ TEST(DeviceSetTest, AProbeThatFailsSaysHow) {
   options.devices = {"cpu:0"};
   options.worker_path = "/bin/false";
   EXPECT_THAT(std::string(DiscoverDevices(options).status().message()),
-              HasSubstr("the probe of cpu:0 exited with status 1"));
+              HasSubstr("the worker that describes cpu:0 exited with status 1"));
 }
 
 TEST(DeviceSetTest, AProbeThatPrintsForEverIsEndedAndSaysSo) {
@@ -97,7 +97,7 @@ TEST(DeviceSetTest, AProbeThatPrintsForEverIsEndedAndSaysSo) {
   options.devices = {"cpu:0"};
   options.worker_path = path;
   EXPECT_THAT(std::string(DiscoverDevices(options).status().message()),
-              HasSubstr("the probe of cpu:0 printed more than 1048576 bytes"));
+              HasSubstr("the worker that describes cpu:0 printed more than 1048576 bytes"));
 }
 
 TEST(DeviceSetTest, SelectorsAreIdsGlobsOrTheFirst) {
