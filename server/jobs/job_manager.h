@@ -25,8 +25,8 @@
 #include "assay/v1/job.pb.h"
 #include "server/baselines/baselines.h"
 #include "server/metrics/metrics.h"
-#include "server/pass/background_probe.h"
 #include "server/pass/device_pass.h"
+#include "server/pass/idle_check.h"
 #include "server/pass/job_watch.h"
 #include "server/plan/job_plan.h"
 #include "server/store/store.h"
@@ -35,8 +35,8 @@
 namespace assay::server {
 
 struct JobOptions : PlanOptions, PassOptions {
-  int max_waiting_jobs = 1'000;  // queued and not begun
-  ProbeOptions probes{};         // in the gaps between jobs
+  int max_waiting_jobs = 1'000;   // queued and not begun
+  IdleCheckOptions idle_check{};  // in the gaps between jobs
   // Called on the store's thread after each change of its state; must be short. May be empty.
   std::function<void(const StoreState&)> store_changed{};
   // "host", and the versions of "assayd" and of the libraries: kept with each job.

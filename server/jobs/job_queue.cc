@@ -48,7 +48,7 @@ JobQueue::JobQueue(Store& store, DeviceSet& devices, Metrics* metrics, const Job
       conclusion_(store, devices, metrics) {
   for (const auto& executor : devices_.executors) {
     runners_.push_back(std::make_unique<DeviceRunner>(
-        *executor, metrics_, [this](const JobPart& part) { RunPart(part); }, options_.probes));
+        *executor, metrics_, [this](const JobPart& part) { RunPart(part); }, options_.idle_check));
   }
 }
 

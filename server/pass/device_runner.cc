@@ -9,13 +9,13 @@
 namespace assay::server {
 
 DeviceRunner::DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run,
-                           const ProbeOptions& probes)
+                           const IdleCheckOptions& check)
     : device_(device),
       metrics_(metrics),
       run_(std::move(run)),
-      probe_interval_(probes.share > absl::ZeroDuration() ? probes.interval
-                                                          : absl::InfiniteDuration()),
-      probe_(device, metrics, probes) {
+      check_interval_(check.share > absl::ZeroDuration() ? check.interval
+                                                         : absl::InfiniteDuration()),
+      idle_check_(device, metrics, check) {
   AddDepth(0);
 }
 
@@ -32,7 +32,7 @@ bool DeviceRunner::Push(JobPart part) {
     const std::lock_guard guard(mutex_);
     open = !closed_;
     queue_.insert(std::move(part));
-    if (probing_ != nullptr) probing_->Cancel();
+    if (checking_ != nullptr) checking_->Cancel();
   }
   changed_.notify_all();
   return open;
@@ -63,7 +63,7 @@ void DeviceRunner::Close() {
   {
     const std::lock_guard guard(mutex_);
     closed_ = true;
-    if (probing_ != nullptr) probing_->Cancel();
+    if (checking_ != nullptr) checking_->Cancel();
   }
   changed_.notify_all();
 }
@@ -102,16 +102,16 @@ void DeviceRunner::Loop() {
     std::unique_lock guard(mutex_);
     const auto called = [this] { return closed_ || !queue_.empty(); };
     bool idle = false;
-    if (probe_interval_ == absl::InfiniteDuration()) {
+    if (check_interval_ == absl::InfiniteDuration()) {
       changed_.wait(guard, called);
     } else {
-      idle = !changed_.wait_for(guard, absl::ToChronoNanoseconds(probe_interval_), called);
+      idle = !changed_.wait_for(guard, absl::ToChronoNanoseconds(check_interval_), called);
     }
     if (closed_) return;
     std::optional<JobPart> part;
     CancelToken job_came;
     if (idle) {
-      probing_ = &job_came;
+      checking_ = &job_came;
     } else {
       part = *queue_.begin();
       queue_.erase(queue_.begin());
@@ -121,10 +121,10 @@ void DeviceRunner::Loop() {
     if (part) {
       run_(*std::exchange(part, std::nullopt));
     } else {
-      probe_.Run(job_came);
+      idle_check_.Run(job_came);
     }
     guard.lock();
-    probing_ = nullptr;
+    checking_ = nullptr;
     busy_ = false;
     guard.unlock();
     changed_.notify_all();

@@ -12,7 +12,7 @@
 
 #include "server/metrics/metrics.h"
 #include "server/pass/active_job.h"
-#include "server/pass/background_probe.h"
+#include "server/pass/idle_check.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -20,11 +20,10 @@ namespace assay::server {
 // Thread-safe.
 class DeviceRunner {
  public:
-  // `run` works a part off; called on the runner's thread. `metrics` may be null. With
-  // `probes` a background probe is run wherever nothing has waited for its interval, until
-  // something does.
+  // `run` works a part off; called on the runner's thread. `metrics` may be null. If nothing has
+  // waited for the interval of `check`, the runner makes idle checks until something waits.
   DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run,
-               const ProbeOptions& probes = {});
+               const IdleCheckOptions& check = {});
   ~DeviceRunner();  // Stop()
 
   CaseExecutor& device() { return device_; }
@@ -59,17 +58,17 @@ class DeviceRunner {
   CaseExecutor& device_;
   Metrics* const metrics_;
   const std::function<void(JobPart)> run_;
-  const absl::Duration probe_interval_;  // infinite: no probes
-  BackgroundProbe probe_;                // the runner's thread
+  const absl::Duration check_interval_;  // infinite: no checks
+  IdleCheck idle_check_;                 // the runner's thread
   std::atomic<int> depth_{0};
   bool timed_ = false;  // the runner's thread
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<JobPart> queue_;         // mutex_
-  bool busy_ = false;               // mutex_
-  bool closed_ = false;             // mutex_
-  CancelToken* probing_ = nullptr;  // mutex_; of the probe that runs
+  std::set<JobPart> queue_;          // mutex_
+  bool busy_ = false;                // mutex_
+  bool closed_ = false;              // mutex_
+  CancelToken* checking_ = nullptr;  // mutex_; of the check that runs
   std::thread thread_;
 };
 

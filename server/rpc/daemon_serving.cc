@@ -47,15 +47,15 @@ JobOptions Daemon::OptionsOfJobs() {
   job_options.case_deadline = config_.case_deadline;
   job_options.max_cases = static_cast<int>(config_.max_cases);
   job_options.max_waiting_jobs = static_cast<int>(config_.max_waiting_jobs);
-  job_options.probes = {config_.probe_share, config_.probe_interval,
-                        [this](std::string_view device) {
-                          // A CPU is always shared. If it is not known whether a GPU is, it counts
-                          // as shared.
-                          if (device.starts_with("cpu:")) return false;
-                          const v1::Telemetry latest = telemetry_->Latest(device);
-                          return !latest.has_others_bytes() || latest.others_bytes() > 0;
-                        },
-                        config_.idle_release};
+  job_options.idle_check = {config_.probe_share, config_.probe_interval,
+                            [this](std::string_view device) {
+                              // A CPU is always shared. If it is not known whether a GPU is, it
+                              // counts as shared.
+                              if (device.starts_with("cpu:")) return false;
+                              const v1::Telemetry latest = telemetry_->Latest(device);
+                              return !latest.has_others_bytes() || latest.others_bytes() > 0;
+                            },
+                            config_.idle_release};
   job_options.others_bytes = [this](std::string_view device) {
     const v1::Telemetry latest = telemetry_->Latest(device);
     return latest.has_others_bytes() ? std::optional(latest.others_bytes()) : std::nullopt;

@@ -100,7 +100,7 @@ TEST_F(JobsTest, AProbeGivesWayToAJob) {
   CaseGate gate;
   cpu_->AddKernel("gemm", "builtin");
   cpu_->kernels.back().add_dtypes(v1::DTYPE_FP32);
-  options_.probes = {absl::Milliseconds(5), absl::Milliseconds(1)};
+  options_.idle_check = {absl::Milliseconds(5), absl::Milliseconds(1)};
   cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
     if (!spec.has_gemm() || gate.Wait(cancel)) return cpu_->Passed(spec);
     return cpu_->Without(spec, v1::VERDICT_SKIPPED, v1::REASON_CANCELLED);

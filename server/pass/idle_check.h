@@ -1,14 +1,14 @@
-// BackgroundProbe runs one tiny exact case on a device while no job waits for it (the idle check).
+// IdleCheck runs one tiny exact case on a device while no job waits for it (the idle check).
 //
 // The case's data are whole numbers whose products and sums are exact. So every kernel has one
-// right result, to the last bit, on every day. The probe compares the result's digest with the
+// right result, to the last bit, on every day. The check compares the result's digest with the
 // digest that the device gave before, and the result with the reference.
 //
-// A probe takes no more than its share of the time. It does not run while another process holds
+// A check takes no more than its share of the time. It does not run while another process holds
 // memory of the device. It gives the device's memory back if none was held before. When a job
-// comes, the probe that runs is cancelled and does not count.
-#ifndef ASSAY_SERVER_PASS_BACKGROUND_PROBE_H_
-#define ASSAY_SERVER_PASS_BACKGROUND_PROBE_H_
+// comes, the check that runs is cancelled and does not count.
+#ifndef ASSAY_SERVER_PASS_IDLE_CHECK_H_
+#define ASSAY_SERVER_PASS_IDLE_CHECK_H_
 
 #include <cstddef>
 #include <functional>
@@ -24,24 +24,24 @@
 
 namespace assay::server {
 
-struct ProbeOptions {
-  absl::Duration share = absl::ZeroDuration();     // of each interval; zero: no probes
+struct IdleCheckOptions {
+  absl::Duration share = absl::ZeroDuration();     // of each interval; zero: no checks
   absl::Duration interval = absl::ZeroDuration();  // between two of them
   // Whether another process uses the device; empty: never.
   std::function<bool(std::string_view device)> in_use{};
-  // A device's memory is given back where no job came for so long, though probes are a use of it;
-  // zero: it is kept.
+  // If no job came for so long, the device's memory is given back, although checks use it. Zero: it
+  // is kept.
   absl::Duration idle_release = absl::ZeroDuration();
 };
 
 // Of one device; called by its runner's thread.
-class BackgroundProbe {
+class IdleCheck {
  public:
   // `metrics` may be null.
-  BackgroundProbe(CaseExecutor& device, Metrics* metrics, const ProbeOptions& options)
+  IdleCheck(CaseExecutor& device, Metrics* metrics, const IdleCheckOptions& options)
       : device_(device), metrics_(metrics), options_(options) {}
 
-  // The next kernel's probe; returns whether one was run. Ends early once `cancel` is set.
+  // Checks with the next kernel; returns whether a case was run. Ends early once `cancel` is set.
   bool Run(const CancelToken& cancel);
 
  private:
@@ -59,17 +59,17 @@ class BackgroundProbe {
   v1::CaseResult Execute(const Subject& subject, const CancelToken& cancel);
   // Holds the digest against the one before, and tells what was found.
   void Judge(Subject& subject, v1::CaseResult& result);
-  // Chooses the size of the subject's next probe after one that took `ran`.
+  // Chooses the size of the subject's next case after one that took `ran`.
   void Pace(Subject& subject, const std::string& name, absl::Duration ran) const;
 
   CaseExecutor& device_;
   Metrics* const metrics_;
-  const ProbeOptions options_;
+  const IdleCheckOptions options_;
   std::vector<Subject> subjects_;
   std::size_t next_ = 0;
-  absl::Time held_since_ = absl::InfiniteFuture();  // all probes since then found memory held
+  absl::Time held_since_ = absl::InfiniteFuture();  // all checks since then found memory held
 };
 
 }  // namespace assay::server
 
-#endif  // ASSAY_SERVER_PASS_BACKGROUND_PROBE_H_
+#endif  // ASSAY_SERVER_PASS_IDLE_CHECK_H_

@@ -1,5 +1,5 @@
 // One tiny exact case in the gaps between jobs.
-#include "server/pass/background_probe.h"
+#include "server/pass/idle_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 namespace assay::server {
 namespace {
 
-class BackgroundProbeTest : public testing::Test {
+class IdleCheckTest : public testing::Test {
  protected:
-  BackgroundProbeTest() {
+  IdleCheckTest() {
     device_.AddKernel("gemm", "builtin");
     device_.kernels.back().add_dtypes(v1::DTYPE_FP32);
     device_.AddKernel("gemm", "planted/bit-flip");
@@ -29,8 +29,8 @@ class BackgroundProbeTest : public testing::Test {
       return result;
     };
   }
-  BackgroundProbe Probe(bool in_use = false) {
-    return BackgroundProbe(
+  IdleCheck Probe(bool in_use = false) {
+    return IdleCheck(
         device_, &metrics_,
         {absl::Milliseconds(5), absl::Seconds(10), [in_use](std::string_view) { return in_use; }});
   }
@@ -43,8 +43,8 @@ class BackgroundProbeTest : public testing::Test {
   std::vector<v1::CaseResult> results_;
 };
 
-TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
-  BackgroundProbe probe = Probe();
+TEST_F(IdleCheckTest, GrowsUntilItFillsItsShare) {
+  IdleCheck probe = Probe();
   EXPECT_TRUE(probe.Run(never_));
   EXPECT_TRUE(probe.Run(never_));
   nanos_ = 600'000;
@@ -62,21 +62,21 @@ TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
   EXPECT_THAT(sizes, testing::ElementsAre(32, 64, 96, 96, 96, 64));
 }
 
-TEST_F(BackgroundProbeTest, AKernelThatIsTooSlowIsLeftOut) {
+TEST_F(IdleCheckTest, AKernelThatIsTooSlowIsLeftOut) {
   nanos_ = 50'000'000;
-  BackgroundProbe probe = Probe();
+  IdleCheck probe = Probe();
   for (int n = 0; n < 3; ++n) EXPECT_TRUE(probe.Run(never_));
   EXPECT_FALSE(probe.Run(never_));
 }
 
-TEST_F(BackgroundProbeTest, YieldsToOtherProcesses) {
+TEST_F(IdleCheckTest, YieldsToOtherProcesses) {
   EXPECT_FALSE(Probe(/*in_use=*/true).Run(never_));
   EXPECT_TRUE(results_.empty());
 }
 
-TEST_F(BackgroundProbeTest, WhatFailedIsNoMeasure) {
+TEST_F(IdleCheckTest, WhatFailedIsNoMeasure) {
   nanos_ = 2'000'000;
-  BackgroundProbe probe = Probe();
+  IdleCheck probe = Probe();
   const auto right = device_.run;
   device_.run = [this](const v1::CaseSpec& spec, const CancelToken&) {
     return device_.Without(spec, v1::VERDICT_ERROR, v1::REASON_TIMEOUT);
@@ -88,7 +88,7 @@ TEST_F(BackgroundProbeTest, WhatFailedIsNoMeasure) {
   EXPECT_EQ(metrics_.failed, 0);
 }
 
-TEST_F(BackgroundProbeTest, LeavesAQuarantineAlone) {
+TEST_F(IdleCheckTest, LeavesAQuarantineAlone) {
   device_.state = v1::DEVICE_STATE_QUARANTINED;
   EXPECT_FALSE(Probe().Run(never_));
   device_.state = v1::DEVICE_STATE_READY;
@@ -97,28 +97,28 @@ TEST_F(BackgroundProbeTest, LeavesAQuarantineAlone) {
   EXPECT_EQ(device_.given_back, 1);
 }
 
-TEST_F(BackgroundProbeTest, MemoryThatAJobLeftIsGivenBackThoughProbesUseIt) {
+TEST_F(IdleCheckTest, MemoryThatAJobLeftIsGivenBackThoughProbesUseIt) {
   device_.leased_bytes = 1 << 20;
   const auto probe = [this](absl::Duration idle_release) {
-    return BackgroundProbe(device_, &metrics_,
-                           {absl::Milliseconds(5), absl::Seconds(10), {}, idle_release});
+    return IdleCheck(device_, &metrics_,
+                     {absl::Milliseconds(5), absl::Seconds(10), {}, idle_release});
   };
-  BackgroundProbe soon = probe(absl::Nanoseconds(1));
+  IdleCheck soon = probe(absl::Nanoseconds(1));
   EXPECT_TRUE(soon.Run(never_));
   EXPECT_EQ(device_.given_back, 0) << "a job may be about to come";
   EXPECT_TRUE(soon.Run(never_));
   EXPECT_EQ(device_.given_back, 1);
   for (const absl::Duration idle_release : {absl::Hours(1), absl::ZeroDuration()}) {
-    BackgroundProbe other = probe(idle_release);
+    IdleCheck other = probe(idle_release);
     EXPECT_TRUE(other.Run(never_));
     EXPECT_TRUE(other.Run(never_));
     EXPECT_EQ(device_.given_back, 1);
   }
 }
 
-TEST_F(BackgroundProbeTest, OneThatAJobEndsWasNone) {
+TEST_F(IdleCheckTest, OneThatAJobEndsWasNone) {
   nanos_ = 2'000'000;
-  BackgroundProbe probe = Probe();
+  IdleCheck probe = Probe();
   const auto right = device_.run;
   CancelToken job_came;
   device_.run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
@@ -136,9 +136,9 @@ TEST_F(BackgroundProbeTest, OneThatAJobEndsWasNone) {
   EXPECT_EQ(metrics_.failed, 0);
 }
 
-TEST_F(BackgroundProbeTest, AnotherDigestThanBeforeIsAFailure) {
+TEST_F(IdleCheckTest, AnotherDigestThanBeforeIsAFailure) {
   nanos_ = 2'000'000;
-  BackgroundProbe probe = Probe();
+  IdleCheck probe = Probe();
   EXPECT_TRUE(probe.Run(never_));
   EXPECT_TRUE(probe.Run(never_));
   EXPECT_EQ(metrics_.failed, 0);

@@ -1,4 +1,4 @@
-#include "server/pass/background_probe.h"
+#include "server/pass/idle_check.h"
 
 #include <algorithm>
 #include <iterator>
@@ -24,12 +24,12 @@ constexpr v1::DType kProbed[] = {v1::DTYPE_FP32, v1::DTYPE_FP16, v1::DTYPE_BF16,
 // tenth of the share.
 constexpr int kRoom = 10;
 constexpr int kMostStrikes = 3;
-// A probe that hangs is a finding like another.
+// A case that hangs is a finding like another.
 constexpr absl::Duration kLimit = absl::Seconds(5);
 
 }  // namespace
 
-void BackgroundProbe::FindSubjects() {
+void IdleCheck::FindSubjects() {
   const std::string backend = device_.Describe().backend();
   for (const v1::Kernel& kernel : device_.Kernels()) {
     if (kernel.op() != "gemm" || kernel.backend() != backend || !kernel.available() ||
@@ -46,7 +46,7 @@ void BackgroundProbe::FindSubjects() {
   }
 }
 
-v1::CaseSpec BackgroundProbe::SpecOf(const Subject& subject) const {
+v1::CaseSpec IdleCheck::SpecOf(const Subject& subject) const {
   const std::int64_t n = kSizes[subject.size];
   v1::CaseSpec spec;
   spec.mutable_gemm()->set_m(n);
@@ -62,13 +62,13 @@ v1::CaseSpec BackgroundProbe::SpecOf(const Subject& subject) const {
   spec.set_mode(v1::MODE_VALIDATE);
   spec.set_probes(false);  // it is one
   spec.set_repeats(1);
-  spec.set_name(Cat("background probe ", n, "x", n, "x", n, " ", subject.provider));
+  spec.set_name(Cat("idle check ", n, "x", n, "x", n, " ", subject.provider));
   *spec.mutable_deadline() =
       google::protobuf::util::TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(kLimit));
   return spec;
 }
 
-v1::CaseResult BackgroundProbe::Execute(const Subject& subject, const CancelToken& cancel) {
+v1::CaseResult IdleCheck::Execute(const Subject& subject, const CancelToken& cancel) {
   const absl::Time start = EvenTime();
   const bool held = device_.Describe().leased_bytes() > 0;
   held_since_ = held ? std::min(held_since_, start) : absl::InfiniteFuture();
@@ -83,7 +83,7 @@ v1::CaseResult BackgroundProbe::Execute(const Subject& subject, const CancelToke
   return result;
 }
 
-void BackgroundProbe::Judge(Subject& subject, v1::CaseResult& result) {
+void IdleCheck::Judge(Subject& subject, v1::CaseResult& result) {
   const std::string& digest = result.digests().canonical();
   const auto before = subject.digests.find(subject.size);
   if (before == subject.digests.end()) {
@@ -105,7 +105,7 @@ void BackgroundProbe::Judge(Subject& subject, v1::CaseResult& result) {
   if (metrics_ != nullptr) metrics_->CaseFinished(result);
 }
 
-void BackgroundProbe::Pace(Subject& subject, const std::string& name, absl::Duration ran) const {
+void IdleCheck::Pace(Subject& subject, const std::string& name, absl::Duration ran) const {
   if (ran <= options_.share) {
     subject.strikes = 0;
     if (kRoom * ran < options_.share && subject.size + 1 < std::size(kSizes)) ++subject.size;
@@ -125,7 +125,7 @@ void BackgroundProbe::Pace(Subject& subject, const std::string& name, absl::Dura
                       kMostStrikes, " times in a row")}});
 }
 
-bool BackgroundProbe::Run(const CancelToken& cancel) {
+bool IdleCheck::Run(const CancelToken& cancel) {
   if (subjects_.empty()) FindSubjects();
   if (options_.in_use && options_.in_use(device_.device_id())) return false;
   if (device_.Describe().state() == v1::DEVICE_STATE_QUARANTINED) return false;
