@@ -1,5 +1,5 @@
 // Describes what a device did while it was timed: clocks, heat, power, and reasons for throttling.
-// This library opens no file and loads no driver. The caller supplies a ConditionsProbe.
+// This library opens no file and loads no driver. The caller supplies a ConditionsReader.
 #ifndef ASSAY_KERNELS_BENCH_CONDITIONS_H_
 #define ASSAY_KERNELS_BENCH_CONDITIONS_H_
 
@@ -24,16 +24,16 @@ struct ConditionsReading {
   std::optional<double> stolen_seconds;
 };
 
-class ConditionsProbe {
+class ConditionsReader {
  public:
-  virtual ~ConditionsProbe() = default;
+  virtual ~ConditionsReader() = default;
   // Reads the device. It is quick and never fails: a value that cannot be read is absent. For one
   // thread.
   virtual ConditionsReading Read() = 0;
   // CPU only: how long this process's threads waited for processors that other programs had, since
   // the last call. The waits of all threads are added up. Nothing if that is not known.
   virtual std::optional<double> WaitedSeconds() { return std::nullopt; }
-  // The host's clock. By this clock the timing decides how often it asks the probe.
+  // The host's clock. By this clock the timing decides how often it reads.
   virtual std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
 };
 

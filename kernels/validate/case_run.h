@@ -38,7 +38,7 @@ class CaseRun {
  public:
   // All must outlive the run; `ceilings`, `conditions` and `draws` may be nullptr.
   CaseRun(const Case& c, Device& device, const Registry& registry, Ceilings* ceilings,
-          ConditionsProbe* conditions, KeptDraws* draws, PhaseObserver& observer)
+          ConditionsReader* conditions, KeptDraws* draws, PhaseObserver& observer)
       : case_(c),
         device_(device),
         registry_(registry),
@@ -144,7 +144,7 @@ class CaseRun {
   Device& device_;
   const Registry& registry_;
   Ceilings* const ceilings_;
-  ConditionsProbe* const conditions_;
+  ConditionsReader* const conditions_;
   KeptDraws* const draws_;
   PhaseObserver& observer_;
   PhaseClock clock_;

@@ -38,7 +38,7 @@ class CaseRunner {
   // `conditions`: nobody looks at the device meanwhile; so may `draws`: each case draws all
   // that the host recomputes.
   CaseRunner(Device& device, const Registry& registry, Ceilings* ceilings,
-             ConditionsProbe* conditions = nullptr, KeptDraws* draws = nullptr)
+             ConditionsReader* conditions = nullptr, KeptDraws* draws = nullptr)
       : device_(device),
         registry_(registry),
         ceilings_(ceilings),
@@ -62,7 +62,7 @@ class CaseRunner {
   Device& device_;
   const Registry& registry_;
   Ceilings* ceilings_;
-  ConditionsProbe* conditions_;
+  ConditionsReader* conditions_;
   KeptDraws* draws_;
 };
 

@@ -55,29 +55,29 @@ bool IsShort(Launcher& launcher) {
 // What a device does between the samples of a timing.
 class Meanwhile {
  public:
-  explicit Meanwhile(ConditionsProbe& probe) : probe_(probe) {
+  explicit Meanwhile(ConditionsReader& reader) : reader_(reader) {
     // What was before is no part of it.
-    probe_.Read();
-    probe_.WaitedSeconds();
-    next_look_ = probe_.Now() + kLooksApart;
+    reader_.Read();
+    reader_.WaitedSeconds();
+    next_look_ = reader_.Now() + kLooksApart;
   }
 
   // Just before launches that are timed: what threads waited until then is not theirs.
   void Ready() {
-    const Clock::time_point now = probe_.Now();
+    const Clock::time_point now = reader_.Now();
     alone_ = now >= next_wait_;
     if (!alone_) return;
     Wait();
-    asking_ = probe_.Now() - now;
+    asking_ = reader_.Now() - now;
   }
 
   // Just after.
   void Sampled(double seconds) {
     waits_.Add(seconds);
-    const Clock::time_point now = probe_.Now();
+    const Clock::time_point now = reader_.Now();
     if (alone_) {
       Wait();
-      const Clock::time_point after = probe_.Now();
+      const Clock::time_point after = reader_.Now();
       next_wait_ = after + kWaitsApart * (asking_ + (after - now));
     }
     if (now >= next_look_) {
@@ -100,18 +100,18 @@ class Meanwhile {
 
   // What the samples waited that nothing is told of yet.
   void Wait() {
-    const std::optional<double> seconds = probe_.WaitedSeconds();
+    const std::optional<double> seconds = reader_.WaitedSeconds();
     known_ = known_ || seconds;
     waits_.Waited(seconds.value_or(0));
   }
   void Look() {
-    readings_.push_back(probe_.Read());
+    readings_.push_back(reader_.Read());
     const std::optional<double>& stolen = readings_.back().stolen_seconds;
     known_ = known_ || stolen;
     waits_.Stolen(stolen.value_or(0));
   }
 
-  ConditionsProbe& probe_;
+  ConditionsReader& reader_;
   std::vector<ConditionsReading> readings_;
   SampleWaits waits_;
   bool known_ = false;  // something of waits
@@ -133,7 +133,7 @@ void LaunchUntilEnough(const TimedLaunches& around,
 }  // namespace
 
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
-                     ConditionsProbe* conditions, TimedLaunches* around) {
+                     ConditionsReader* conditions, TimedLaunches* around) {
   BenchTiming timing;
   const bool tiny = plan.bytes < kTinyBytes && plan.flops < kTinyFlops;
   const bool single = around != nullptr && around->Single();

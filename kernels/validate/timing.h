@@ -54,7 +54,7 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op, 
 // `ceilings`, `conditions` and `around` may be nullptr. Samples until they settle; never none,
 // unless a launch fails or the clock does.
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
-                     ConditionsProbe* conditions, TimedLaunches* around = nullptr);
+                     ConditionsReader* conditions, TimedLaunches* around = nullptr);
 
 // "timed from memory", "timed 64 launches at once with operands in cache", "timed 64 launches
 // as one graph …".

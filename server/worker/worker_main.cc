@@ -29,7 +29,7 @@
 #include "kernels/runtime/device.h"
 #include "server/base/wire.h"
 #include "server/process/phase_page.h"
-#include "server/worker/conditions_probe.h"
+#include "server/worker/conditions_reader.h"
 #include "server/worker/kept_ceilings.h"
 #include "server/worker/memory_limit.h"
 #include "server/worker/once.h"
@@ -86,7 +86,7 @@ MemoryLimit MakeMemoryLimit(const Options& options, const Device& device) {
 
 // Returns 0 for every case that ran. The output says the verdict.
 int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
-            const Registry& registry, Ceilings* ceilings, ConditionsProbe* conditions) {
+            const Registry& registry, Ceilings* ceilings, ConditionsReader* conditions) {
   if (options.parent_pid != 0) EndWith(options.parent_pid);
   std::unique_ptr<PhaseObserver> watcher;
   if (!options.perf_control.empty()) watcher = MakePerfControl(options.perf_control);
@@ -206,8 +206,8 @@ int Main(int argc, char** argv) {
       backend->MakeCeilings(*device), CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
   TelemetrySamplerOptions telemetry = TelemetryOptionsFromEnvironment();
   telemetry.daemon_pid = options.parent_pid != 0 ? options.parent_pid : getppid();
-  const std::unique_ptr<ConditionsProbe> conditions =
-      MakeConditionsProbe(device->info(), std::move(telemetry));
+  const std::unique_ptr<ConditionsReader> conditions =
+      MakeConditionsReader(device->info(), std::move(telemetry));
   if (!options.once.empty()) {
     return RunOnce(options, *spec, *device, registry, ceilings.get(), conditions.get());
   }

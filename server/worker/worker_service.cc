@@ -111,7 +111,7 @@ class PageObserver final : public PhaseObserver {
 class Service final : public worker::v1::WorkerService::CallbackService {
  public:
   Service(WorkQueue& queue, Device& device, const Registry& registry, KnownCeilings* ceilings,
-          PhasePage* page, MemoryLimit* limit, ConditionsProbe* conditions)
+          PhasePage* page, MemoryLimit* limit, ConditionsReader* conditions)
       : queue_(queue),
         device_(device),
         registry_(registry),
@@ -271,7 +271,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   KnownCeilings* ceilings_;
   PhasePage* page_;
   MemoryLimit* limit_;
-  ConditionsProbe* conditions_;
+  ConditionsReader* conditions_;
   KeptDraws draws_;
 };
 
@@ -311,7 +311,7 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions, KeptDraws* draws, PhaseObserver* watcher,
+                           ConditionsReader* conditions, KeptDraws* draws, PhaseObserver* watcher,
                            const std::string& kernel_file, const std::string& reference_file) {
   std::vector<FieldError> errors;
   Case c = FromProto(spec, errors);
@@ -356,7 +356,7 @@ void RunInTurn(const worker::v1::RunCaseRequest& request, PhasePage* page,
 }
 
 void ServeWorker(int fd, Device& device, const Registry& registry, KnownCeilings* ceilings,
-                 PhasePage* page, MemoryLimit* limit, ConditionsProbe* conditions) {
+                 PhasePage* page, MemoryLimit* limit, ConditionsReader* conditions) {
   WorkQueue queue;
   Service service(queue, device, registry, ceilings, page, limit, conditions);
   grpc::ServerBuilder builder;

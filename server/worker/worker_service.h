@@ -30,7 +30,7 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 // library of a user's kernel, and `reference_file` that of the case's own reference.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions = nullptr, KeptDraws* draws = nullptr,
+                           ConditionsReader* conditions = nullptr, KeptDraws* draws = nullptr,
                            PhaseObserver* watcher = nullptr, const std::string& kernel_file = "",
                            const std::string& reference_file = "");
 
@@ -50,7 +50,7 @@ void MeasureCeilings(Device& device, Ceilings& ceilings,
 // process ends. The daemon kills its workers, and a worker dies with its daemon.
 [[noreturn]] void ServeWorker(int fd, Device& device, const Registry& registry,
                               KnownCeilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                              ConditionsProbe* conditions = nullptr);
+                              ConditionsReader* conditions = nullptr);
 
 }  // namespace assay::server
 

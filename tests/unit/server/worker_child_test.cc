@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "server/worker/conditions_probe.h"
+#include "server/worker/conditions_reader.h"
 #include "server/worker/kept_ceilings.h"
 #include "server/worker/processor_wait.h"
 #include "server/worker/worker_service.h"
@@ -307,7 +307,7 @@ class Conditions : public KeptCeilingsTest {
     std::ofstream(file) << text << '\n';
   }
   // `library` is the one of its maker.
-  std::unique_ptr<ConditionsProbe> Probe(const std::string& id, const std::string& library = "") {
+  std::unique_ptr<ConditionsReader> Probe(const std::string& id, const std::string& library = "") {
     DeviceInfo device;
     device.id = id;
     device.backend = id.substr(0, id.find(':'));
@@ -316,7 +316,7 @@ class Conditions : public KeptCeilingsTest {
     options.root = folder_;
     options.nvml = options.rocm_smi = library;
     options.daemon_pid = getpid();
-    return MakeConditionsProbe(device, options);
+    return MakeConditionsReader(device, options);
   }
 };
 
@@ -325,7 +325,7 @@ TEST_F(Conditions, AreWhatLinuxTells) {
   Write("devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms", "5000");
   Write("class/hwmon/hwmon0/name", "k10temp");
   Write("class/hwmon/hwmon0/temp1_input", "61500");
-  const std::unique_ptr<ConditionsProbe> probe = Probe("cpu:0");
+  const std::unique_ptr<ConditionsReader> probe = Probe("cpu:0");
   ConditionsReading reading = probe->Read();
   EXPECT_EQ(reading.clock_hertz, 3e9);
   EXPECT_EQ(reading.temperature_celsius, 61.5);
@@ -339,7 +339,7 @@ TEST_F(Conditions, AreWhatLinuxTells) {
 // Four threads compute on one processor all the while, so most of them wait, however many
 // processors the machine has.
 TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
-  const std::unique_ptr<ConditionsProbe> probe = Probe("cpu:0");
+  const std::unique_ptr<ConditionsReader> probe = Probe("cpu:0");
   if (!probe->WaitedSeconds()) GTEST_SKIP() << "this kernel does not account for it";
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;
@@ -362,7 +362,7 @@ TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
   stop = true;
   for (std::thread& thread : busy) thread.join();
   EXPECT_GE(waited, 0.2);
-  const std::unique_ptr<ConditionsProbe> gpu = Probe("cuda:0", "/nowhere/lib.so");
+  const std::unique_ptr<ConditionsReader> gpu = Probe("cuda:0", "/nowhere/lib.so");
   EXPECT_FALSE(gpu->WaitedSeconds().has_value());
   EXPECT_FALSE(gpu->Read().stolen_seconds.has_value());
 }
@@ -435,7 +435,7 @@ TEST_F(Conditions, OfAnNvidiaGpuAreNvmlsForItsUuid) {
   setenv("ASSAY_FAKE_NVML", (folder_ / "gpu").c_str(), 1);
   gpu("temperature 61\npower 412500\nclock_sm 1980\nviolation_0 2500000000\nreasons 0\nprocess 1\n"
       "xid 79\nxid_serial 1\n");
-  const std::unique_ptr<ConditionsProbe> probe = Probe("cuda:0", FAKE_NVML_PATH);
+  const std::unique_ptr<ConditionsReader> probe = Probe("cuda:0", FAKE_NVML_PATH);
   ConditionsReading reading = probe->Read();
   EXPECT_EQ(reading.clock_hertz, 1.98e9);
   EXPECT_EQ(reading.temperature_celsius, 61);
@@ -456,7 +456,7 @@ TEST_F(Conditions, OfAnAmdGpuAreRocmSmisForItsPciId) {
   Write("bus/pci/devices/0001:3b:00.0/hwmon/hwmon7/freq1_input", "1700000000");
   setenv("ASSAY_FAKE_ROCM", (folder_ / "gpu").c_str(), 1);
   std::ofstream(folder_ / "gpu") << "throttle " << (1ULL << 36 | 1ULL << 47) << '\n';
-  const std::unique_ptr<ConditionsProbe> probe = Probe("hip:0", FAKE_ROCM_PATH);
+  const std::unique_ptr<ConditionsReader> probe = Probe("hip:0", FAKE_ROCM_PATH);
   ConditionsReading reading = probe->Read();
   EXPECT_EQ(reading.clock_hertz, 1.7e9);
   EXPECT_EQ(reading.temperature_celsius, 54.5);

@@ -180,7 +180,7 @@ class CaseRunTest : public ::testing::Test {
     return registry_;
   }
 
-  CaseOutcome Run(const Case& c, Ceilings* ceilings = nullptr, ConditionsProbe* probe = nullptr) {
+  CaseOutcome Run(const Case& c, Ceilings* ceilings = nullptr, ConditionsReader* probe = nullptr) {
     g_launches = 0;
     return CaseRunner(device_, Kernels(c), ceilings, probe).Run(c, observer_);
   }

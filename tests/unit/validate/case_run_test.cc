@@ -430,7 +430,7 @@ TEST_F(Timed, WhatIsWrongAlreadyIsNotLaunchedAgain) {
 
 // Of each launch its threads waited for other programs, up to a share that is still in order.
 TEST_F(Timed, AShareThatThreadsWaitedMakesATimeNoisy) {
-  class Waits : public ConditionsProbe {
+  class Waits : public ConditionsReader {
    public:
     explicit Waits(double seconds) : seconds_(seconds) {}
     ConditionsReading Read() override { return {}; }

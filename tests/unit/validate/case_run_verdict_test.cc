@@ -601,7 +601,7 @@ class Efficiency : public CaseRunTest {
     c.min_efficiency = least;
     return c;
   }
-  CaseOutcome RunOnce(const Case& c, double seconds, ConditionsProbe* probe = nullptr) {
+  CaseOutcome RunOnce(const Case& c, double seconds, ConditionsReader* probe = nullptr) {
     device_.seconds = seconds;
     Thousand ceilings;
     return Run(c, &ceilings, probe);
@@ -656,7 +656,7 @@ TEST_F(Efficiency, OfANoisyTimingMayBeEnoughUndisturbed) {
   EXPECT_THAT(First(outcome), HasSubstr("undisturbed it may reach "));
 }
 
-class Others : public ConditionsProbe {
+class Others : public ConditionsReader {
  public:
   explicit Others(std::int64_t bytes) : bytes_(bytes) {}
   ConditionsReading Read() override {

@@ -78,7 +78,7 @@ class RecordingDevice : public OddDevice, public LaunchRecorder {
 
 // Runs a case by a kernel of class K, without exact cases.
 template <typename K>
-CaseOutcome RunKernel(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
+CaseOutcome RunKernel(Device& device, Case c, Ceilings* ceilings, ConditionsReader* conditions) {
   testing::TheDistortion() = [](std::vector<double>&, const Plan&) {};
   Registry registry;
   registry.Add(KernelEntry{.op = "gemm",
@@ -98,7 +98,7 @@ CaseOutcome RunKernel(Device& device, Case c, Ceilings* ceilings, ConditionsProb
   return CaseRunner(device, registry, ceilings, conditions).Run(c, observer);
 }
 
-CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
+CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsReader* conditions) {
   return RunKernel<testing::DistortedKernel>(device, std::move(c), ceilings, conditions);
 }
 
@@ -332,7 +332,7 @@ TEST(Timing, WhatANoisyKernelReachesUndisturbed) {
 
 // A probe whose clock advances by `step` whenever it is asked. With a step of 0, asking takes no
 // time, so the timing asks about every sample alone, however busy the host is.
-class ClockedProbe : public ConditionsProbe {
+class ClockedProbe : public ConditionsReader {
  public:
   explicit ClockedProbe(std::chrono::nanoseconds step = {}) : step_(step) {}
   ConditionsReading Read() override { return {}; }
@@ -417,7 +417,7 @@ TEST(Timing, ACaseWithoutAClockHasNoTime) {
 }
 
 TEST(Timing, ConditionsAreAskedBetweenLaunches) {
-  class Probe : public ConditionsProbe {
+  class Probe : public ConditionsReader {
    public:
     ConditionsReading Read() override {
       ConditionsReading reading;

@@ -1,4 +1,4 @@
-#include "server/worker/conditions_probe.h"
+#include "server/worker/conditions_reader.h"
 
 #include <chrono>
 #include <map>
@@ -16,7 +16,7 @@ absl::Time Steady() {
   return absl::UnixEpoch() + absl::FromChrono(since);
 }
 
-class SampledConditions final : public ConditionsProbe {
+class SampledConditions final : public ConditionsReader {
  public:
   // `on_processors`: the device is the CPU that this process runs on.
   SampledConditions(TelemetrySamplerOptions options, bool on_processors)
@@ -59,8 +59,8 @@ class SampledConditions final : public ConditionsProbe {
 
 }  // namespace
 
-std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
-                                                     TelemetrySamplerOptions options) {
+std::unique_ptr<ConditionsReader> MakeConditionsReader(const DeviceInfo& device,
+                                                       TelemetrySamplerOptions options) {
   const auto property = [&](const char* name) {
     const auto found = device.properties.find(name);
     return found == device.properties.end() ? std::string() : found->second;
