@@ -34,6 +34,31 @@ v1::JobSpec Again(const Run& run, const v1::CaseResult& result,
   return job;
 }
 
+// The slices of all texts, of which each may list several.
+absl::StatusOr<std::vector<std::string>> AskedSlices(const std::vector<std::string>& texts) {
+  std::vector<std::string> asked;
+  for (const std::string& text : texts) {
+    for (std::string& one : SplitList(text)) asked.push_back(std::move(one));
+  }
+  if (asked.empty() || std::find(asked.begin(), asked.end(), "") != asked.end()) {
+    return absl::InvalidArgumentError(
+        "slice: must be TENSOR[RANGES] such as actual[0:8,0:8], got \"\"");
+  }
+  return asked;
+}
+
+// Sends the job and follows it to its end.
+grpc::Status FollowAgain(Connection& connection, const v1::JobSpec& spec,
+                         const FollowOptions& options, Run& run) {
+  const grpc::Status sent = CreateJob(connection, spec, options, &run.job);
+  if (!sent.ok()) return sent;
+  Follower follower(connection, options);
+  return follower.Follow(run.job.name(), 0, [&](const v1::JobEvent& event) {
+    if (event.has_case_result()) run.results.push_back(event.case_result());
+    if (event.has_finished()) run.job = event.finished().job();
+  });
+}
+
 // A slice of bytes.
 std::string WordsOf(const v1::Slice& slice, const std::vector<WordType>& types) {
   std::vector<std::uint8_t> bytes;
@@ -53,14 +78,8 @@ ExitCode ShowSlices(const Context& context, const std::string& job, const std::s
   }
   const auto words = ParseWordTypes(style.words);
   if (!words.ok()) return context.Fail(words.status());
-  std::vector<std::string> asked;
-  for (const std::string& text : slices) {
-    for (std::string& one : SplitList(text)) asked.push_back(std::move(one));
-  }
-  if (asked.empty() || std::find(asked.begin(), asked.end(), "") != asked.end()) {
-    return context.Fail(absl::InvalidArgumentError(
-        "slice: must be TENSOR[RANGES] such as actual[0:8,0:8], got \"\""));
-  }
+  const absl::StatusOr<std::vector<std::string>> asked = AskedSlices(slices);
+  if (!asked.ok()) return context.Fail(asked.status());
   Failure failure;
   auto found = FindResults(context, job, &failure);
   if (!found.ok()) return context.Fail(failure);
@@ -76,15 +95,8 @@ ExitCode ShowSlices(const Context& context, const std::string& job, const std::s
   Connection& connection = *found->connection;
   Run run;
   run.target = found->run.target;
-  grpc::Status status =
-      CreateJob(connection, Again(found->run, **result, asked), *options, &run.job);
-  if (status.ok()) {
-    Follower follower(connection, *options);
-    status = follower.Follow(run.job.name(), 0, [&](const v1::JobEvent& event) {
-      if (event.has_case_result()) run.results.push_back(event.case_result());
-      if (event.has_finished()) run.job = event.finished().job();
-    });
-  }
+  const grpc::Status status =
+      FollowAgain(connection, Again(found->run, **result, *asked), *options, run);
   if (!status.ok()) return context.Fail(Describe(status, connection.target()));
   if (run.results.empty() || run.results[0].slices().empty()) {
     std::string why = "the case gave none";

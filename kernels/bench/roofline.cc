@@ -28,6 +28,16 @@ bool IsBeyondMemory(const Plan& plan, double seconds, const Ceiling& copy, Ceili
          IsBeyond(moved / seconds / read->per_second, read->noise);
 }
 
+// How far the samples spread, and whether that makes the median noisy. There are two or more.
+void AddSpread(const LaunchTimes& times, BenchStats& stats) {
+  stats.p10_seconds = Quantile(times.seconds, 0.1);
+  stats.p90_seconds = Quantile(times.seconds, 0.9);
+  stats.noise = Noise(times.seconds);
+  stats.median_standard_error = MedianStandardError(times.seconds);
+  stats.noisy = stats.noisy || stats.noise.value_or(0) > kMostNoise ||
+                stats.median_standard_error.value_or(0) > kMostStandardError;
+}
+
 }  // namespace
 
 BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& times,
@@ -47,14 +57,7 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
     return stats;
   }
   stats.median_seconds = median;
-  if (stats.samples > 1) {
-    stats.p10_seconds = Quantile(times.seconds, 0.1);
-    stats.p90_seconds = Quantile(times.seconds, 0.9);
-    stats.noise = Noise(times.seconds);
-    stats.median_standard_error = MedianStandardError(times.seconds);
-    stats.noisy = stats.noisy || stats.noise.value_or(0) > kMostNoise ||
-                  stats.median_standard_error.value_or(0) > kMostStandardError;
-  }
+  if (stats.samples > 1) AddSpread(times, stats);
   if (!plan.work_known) return stats;
   if (plan.flops > 0) stats.flops_per_second = plan.flops / median;
   if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;

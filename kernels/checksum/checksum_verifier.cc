@@ -52,6 +52,14 @@ std::string DescribeBoth(const ChecksumMeasures& m, const GemmProblem& p) {
   return text;
 }
 
+// The rows of output elements, each row once. The indices are sorted.
+std::vector<LineId> RowsOfElements(const std::vector<std::int64_t>& indices, const GemmProblem& p) {
+  std::vector<LineId> rows;
+  for (std::int64_t index : indices) rows.push_back({index / (p.m * p.n), index / p.n % p.m});
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
 std::vector<LineId> Ids(const ChecksumSide& side) {
   std::vector<LineId> ids;
   for (const ChecksumLine& line : side.lines) ids.push_back({line.batch, line.index});
@@ -164,10 +172,7 @@ absl::Status ChecksumVerifier::Recompute(const ChecksumMeasures& m, const Sample
   request.gate = MakeGating(case_, *plan_, 0.0).gate;
   const bool probable = plan_->zero_mean_random;
 
-  std::vector<LineId> rows;
-  for (std::int64_t index : samples.rejected)
-    rows.push_back({index / (p.m * p.n), index / p.n % p.m});
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());  // sorted by index
+  std::vector<LineId> rows = RowsOfElements(samples.rejected, p);
   const auto sampled = static_cast<std::int64_t>(rows.size());
   for (const LineId& id : Ids(m.rows)) {
     if (std::find(rows.begin(), rows.begin() + sampled, id) == rows.begin() + sampled) {

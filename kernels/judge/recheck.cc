@@ -137,6 +137,29 @@ absl::Status ReferenceOnHost(const Case& c, const Op& op, const Plan& plan, Devi
   return absl::OkStatus();
 }
 
+// The elements at these indices, as the host has computed them.
+std::vector<HostElement> HostElements(const Plan& plan, bool flushes,
+                                      std::span<const std::int64_t> at,
+                                      std::span<const double> value,
+                                      std::span<const double> allowance) {
+  const FormatInfo& format = Info(plan.output.dtype);
+  const OutputRounding output_rounding = OutputRoundingOf(plan.output.dtype, flushes);
+  std::vector<HostElement> elements(at.size());
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    HostElement& e = elements[i];
+    e.index = at[i];
+    e.value = value[i];
+    e.rounded = Quantise(value[i], plan.output.dtype);
+    e.bound =
+        plan.exact ? 0.0 : TBound(output_rounding, value[i], plan.proven_factor * allowance[i]);
+    e.reference_bound = plan.exact ? UnroundedError(e) : e.bound;
+    e.most_allowance = kAllowanceSlack * allowance[i] + 1e-300;
+    e.may_overflow = std::abs(value[i]) + e.bound >= format.max_finite;
+    e.overflows_to_nan = !format.has_inf;
+  }
+  return elements;
+}
+
 }  // namespace
 
 absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
@@ -158,22 +181,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
       !s.ok()) {
     return s;
   }
-  const FormatInfo& format = Info(plan.output.dtype);
-  const OutputRounding output_rounding = OutputRoundingOf(plan.output.dtype, flushes);
-  std::vector<HostElement> elements(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    HostElement& e = elements[i];
-    e.index = at[i];
-    e.value = value[i];
-    e.rounded = Quantise(value[i], plan.output.dtype);
-    e.bound = plan.exact
-                  ? 0.0
-                  : TBound(output_rounding, value[i], plan.proven_factor * allowance_here[i]);
-    e.reference_bound = plan.exact ? UnroundedError(e) : e.bound;
-    e.most_allowance = kAllowanceSlack * allowance_here[i] + 1e-300;
-    e.may_overflow = std::abs(value[i]) + e.bound >= format.max_finite;
-    e.overflows_to_nan = !format.has_inf;
-  }
+  const std::vector<HostElement> elements = HostElements(plan, flushes, at, value, allowance_here);
   RecheckRequest request;
   request.output = output;
   // An output that was found wrong is the kernel's fault, not the device's.

@@ -301,19 +301,9 @@ class Prober {
     return true;
   }
 
-  // The whole output against the probe's own reference.
-  End JudgeWhole(const KernelProbe& probe, const Plan& plan, Launcher& launcher,
-                 ProbeOutcome& outcome) {
-    clock_.Enter(Phase::kReference);
-    // Nobody asks for the usual errors of a probe.
-    ReferenceBuffers reference = launcher.reference();
-    reference.deviation = reference.direction = nullptr;
-    reference.row_offset = reference.row_gain = nullptr;
-    absl::Status status = s_.op.Reference(probe.data, plan, device_, launcher.inputs(), reference);
-    if (status.ok()) status = device_.Synchronize();
-    if (!status.ok()) return RefusedBy(status, "reference");
-
-    clock_.Enter(Phase::kCompare);
+  // The comparison of the whole output with the probe's own reference.
+  static CompareRequest WholeRequest(const KernelProbe& probe, const Plan& plan,
+                                     Launcher& launcher) {
     CompareRequest request;
     request.output = launcher.output();
     request.reference = launcher.reference().value;
@@ -329,6 +319,22 @@ class Prober {
     request.flushes_subnormals = plan.flushes_subnormals;
     request.gate = Gate::kBound;
     if (!request.exact && deviation > 0) Allow(deviation, plan, request);
+    return request;
+  }
+
+  // The whole output against the probe's own reference.
+  End JudgeWhole(const KernelProbe& probe, const Plan& plan, Launcher& launcher,
+                 ProbeOutcome& outcome) {
+    clock_.Enter(Phase::kReference);
+    // Nobody asks for the usual errors of a probe.
+    ReferenceBuffers reference = launcher.reference();
+    reference.deviation = reference.direction = nullptr;
+    reference.row_offset = reference.row_gain = nullptr;
+    absl::Status status = s_.op.Reference(probe.data, plan, device_, launcher.inputs(), reference);
+    if (status.ok()) status = device_.Synchronize();
+    if (!status.ok()) return RefusedBy(status, "reference");
+    clock_.Enter(Phase::kCompare);
+    CompareRequest request = WholeRequest(probe, plan, launcher);
     absl::StatusOr<CompareResult> compared = device_.Compare(request);
     const bool transformed = Transforms(plan) && probe.data.significand >= 0;
     if (compared.ok() && (request.exact || transformed) && compared->mismatches > 0 &&

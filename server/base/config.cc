@@ -98,6 +98,34 @@ absl::Status CheckTogether(const Config& config) {
   return absl::OkStatus();
 }
 
+// Refuses the first word that the app has not understood, with a suggestion.
+absl::Status RefuseUnknownWords(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty()) return absl::OkStatus();
+  const std::string word = rest.front().substr(0, rest.front().find('='));
+  if (!word.starts_with("--")) {
+    return Invalid(Cat("unknown word \"", word, "\"; see assayd --help"));
+  }
+  std::string near = options::Near(word.substr(2));
+  if (near.empty()) near = "; see assayd --help";
+  return Invalid(Cat("unknown option \"", word, "\"", near));
+}
+
+// Reads the options that a command line gives, each with its CLI11 option, into `config`.
+absl::Status ReadGiven(
+    const std::vector<std::pair<const options::Option*, const CLI::Option*>>& made,
+    Config& config) {
+  for (const auto& [option, cli] : made) {
+    if (cli->count() == 0) continue;
+    const options::Values values =
+        option->kind == options::Kind::kSwitch ? options::Values{"true"} : cli->results();
+    if (const absl::Status status = option->field.read(values, config); !status.ok()) {
+      return Invalid(Cat("--", option->name, " ", std::string(status.message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ReadToml(std::string_view text, std::string_view name, Config& config) {
@@ -202,15 +230,7 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
   } catch (const CLI::ParseError& e) {
     return Invalid(Cat(e.what(), "; see assayd --help"));
   }
-  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) {
-    const std::string word = rest.front().substr(0, rest.front().find('='));
-    if (!word.starts_with("--")) {
-      return Invalid(Cat("unknown word \"", word, "\"; see assayd --help"));
-    }
-    std::string near = options::Near(word.substr(2));
-    if (near.empty()) near = "; see assayd --help";
-    return Invalid(Cat("unknown option \"", word, "\"", near));
-  }
+  if (absl::Status status = RefuseUnknownWords(app); !status.ok()) return status;
 
   if (config->count() > 0 && file.empty()) {
     return Invalid("--config must not be empty; give it a value or leave it out");
@@ -220,14 +240,7 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
       !status.ok()) {
     return status;
   }
-  for (const auto& [option, cli] : made) {
-    if (cli->count() == 0) continue;
-    const options::Values values =
-        option->kind == options::Kind::kSwitch ? options::Values{"true"} : cli->results();
-    if (const absl::Status status = option->field.read(values, parsed.config); !status.ok()) {
-      return Invalid(Cat("--", option->name, " ", std::string(status.message())));
-    }
-  }
+  if (absl::Status status = ReadGiven(made, parsed.config); !status.ok()) return status;
   if (parsed.config.state_dir.empty()) parsed.config.state_dir = DefaultStateDir();
   if (absl::Status status = CheckTogether(parsed.config); !status.ok()) return status;
   return parsed;

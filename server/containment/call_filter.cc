@@ -66,6 +66,25 @@ constexpr std::array<std::pair<int, std::string_view>, 7> kFamilies = {{{AF_UNIX
                                                                         {AF_ALG, "AF_ALG"},
                                                                         {AF_VSOCK, "AF_VSOCK"}}};
 
+void AddSocketRules(const CallFilterOptions& options, std::uint32_t action, CallRules& rules) {
+  const auto refuse = [&](const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
+    rules.Add(action, name, when);
+  };
+  if (options.unix_sockets) {
+    refuse("socket", {SCMP_A0_32(SCMP_CMP_NE, AF_UNIX)});
+  } else {
+    refuse("socket");
+  }
+  // A datagram needs no connect: it goes to whichever address it has.
+  const scmp_arg_cmp datagram = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM);
+  if (options.unix_sockets) refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), datagram});
+  refuse("socketpair", {datagram});
+  // Linux makes a datagram socket of a raw one, too.
+  const scmp_arg_cmp raw = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW);
+  if (options.unix_sockets) refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), raw});
+  refuse("socketpair", {raw});
+}
+
 // What is refused is answered by `action`.
 void AddRules(const CallFilterOptions& options, std::uint32_t action, CallRules& rules) {
   const auto refuse = [&](const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
@@ -81,19 +100,7 @@ void AddRules(const CallFilterOptions& options, std::uint32_t action, CallRules&
                                 static_cast<scmp_datum_t>(bit))});
     }
   }
-  if (options.unix_sockets) {
-    refuse("socket", {SCMP_A0_32(SCMP_CMP_NE, AF_UNIX)});
-  } else {
-    refuse("socket");
-  }
-  // A datagram needs no connect: it goes to whichever address it has.
-  const scmp_arg_cmp datagram = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM);
-  if (options.unix_sockets) refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), datagram});
-  refuse("socketpair", {datagram});
-  // Linux makes a datagram socket of a raw one, too.
-  const scmp_arg_cmp raw = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW);
-  if (options.unix_sockets) refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), raw});
-  refuse("socketpair", {raw});
+  AddSocketRules(options, action, rules);
   // A descriptor that sends a signal of the caller's choice to a process of the caller's choice.
   for (const int command : {F_SETOWN, F_SETSIG, F_SETOWN_EX}) {
     refuse("fcntl",

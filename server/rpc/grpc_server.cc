@@ -58,6 +58,27 @@ std::string NameOfService() {
   return Message::descriptor()->file()->service(0)->full_name();
 }
 
+// Limits requests, and what a connection may do.
+void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  RefuseCompression(builder);
+  // Many clients with large requests must not take the memory that cases need.
+  builder.SetResourceQuota(
+      grpc::ResourceQuota("assayd").Resize(static_cast<std::size_t>(options.transport_bytes)));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.max_streams));
+  // A second daemon on the same port must get an error.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client of a silent stream may ping as often as it likes.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             Milliseconds(options.keepalive_timeout));
+}
+
 }  // namespace
 
 absl::Status CheckAddress(const std::string& address) {
@@ -103,23 +124,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                  NameOfService<grpc::health::v1::HealthCheckRequest>()});
     builder.RegisterService(started.reflection.get());
   }
-  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
-  builder.SetMaxSendMessageSize(-1);
-  RefuseCompression(builder);
-  // Many clients with large requests must not take the memory that cases need.
-  builder.SetResourceQuota(
-      grpc::ResourceQuota("assayd").Resize(static_cast<std::size_t>(options.transport_bytes)));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(options.max_streams));
-  // A second daemon on the same port must get an error.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // A client of a silent stream may ping as often as it likes.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                             Milliseconds(options.keepalive_timeout));
+  SetConnectionLimits(options, builder);
 
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
   using From = grpc::ServerBuilder::experimental_type::ExternalConnectionType;

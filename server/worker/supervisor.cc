@@ -347,6 +347,23 @@ class Supervisor final : public CaseExecutor {
     return !request.reference_file().empty();
   }
 
+  // Fills in the request of a call. A result if a user's kernel that the case names is gone.
+  std::optional<v1::CaseResult> MakeRequest(const v1::CaseSpec& spec, int index,
+                                            const CasesAhead& ahead,
+                                            worker::v1::RunCaseRequest& request) const {
+    *request.mutable_spec() = spec;
+    request.set_index(index);
+    if (IsUserKernel(spec.provider())) {
+      if (options_.kernel_file) request.set_kernel_file(options_.kernel_file(spec.provider()));
+      if (request.kernel_file().empty()) return KernelIsGone(spec, "kernel");
+    }
+    if (IsUserKernel(spec.reference()) && !FindReference(spec, request)) {
+      return KernelIsGone(spec, "reference");
+    }
+    for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
+    return std::nullopt;
+  }
+
   // Sets `start` to when the worker began. None, where cases are ahead: it is to run alone.
   std::optional<v1::CaseResult> RunInWorker(const v1::CaseSpec& spec, int index,
                                             absl::Duration limit, const CancelToken& cancel,
@@ -359,16 +376,7 @@ class Supervisor final : public CaseExecutor {
                               Fault(Cat(status.message()), v1::BLAME_HOST));
     }
     worker::v1::RunCaseRequest request;
-    *request.mutable_spec() = spec;
-    request.set_index(index);
-    if (IsUserKernel(spec.provider())) {
-      if (options_.kernel_file) request.set_kernel_file(options_.kernel_file(spec.provider()));
-      if (request.kernel_file().empty()) return KernelIsGone(spec, "kernel");
-    }
-    if (IsUserKernel(spec.reference()) && !FindReference(spec, request)) {
-      return KernelIsGone(spec, "reference");
-    }
-    for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
+    if (std::optional<v1::CaseResult> gone = MakeRequest(spec, index, ahead, request)) return gone;
     worker::v1::RunCaseResponse response;
     keeper_.TakeRefused();
     *start = EvenTime();
@@ -413,6 +421,21 @@ class Supervisor final : public CaseExecutor {
     return WithoutResult(spec, index, limit, *start, ahead, end, status);
   }
 
+  // The case of a call, at 0, or one of those behind it.
+  static const v1::CaseSpec& SpecAt(const v1::CaseSpec& spec, const CasesAhead& ahead, int at) {
+    return at == 0 ? spec : *ahead.next[static_cast<std::size_t>(at) - 1];
+  }
+
+  // Returns the result of the call's own case, at 0. The result of one behind it is kept ahead.
+  std::optional<v1::CaseResult> Keep(int index, int at, absl::Time start, CasesAhead& ahead,
+                                     v1::CaseResult result) {
+    AddRefused(refused_, at, &result);
+    if (at == 0) return result;
+    StampUntilNow(start, result);
+    ahead.EndedIn(index, at, std::move(result));
+    return std::nullopt;
+  }
+
   // What came of a call that gave no result: of the case itself, or of one behind it in whose turn
   // it failed. Then the case is to run again, and none is returned. So it is where nobody knows in
   // whose turn it was.
@@ -428,16 +451,6 @@ class Supervisor final : public CaseExecutor {
       const bool in_turn = !idle && !beside_others && end != CallEnd::kCancelled;
       return in_turn && turn > 0 && turn <= static_cast<int>(ahead.next.size()) ? turn : 0;
     };
-    const auto own_spec = [&](int at) -> const v1::CaseSpec& {
-      return at == 0 ? spec : *ahead.next[static_cast<std::size_t>(at) - 1];
-    };
-    const auto keep = [&](int at, v1::CaseResult result) -> std::optional<v1::CaseResult> {
-      AddRefused(refused_, at, &result);
-      if (at == 0) return result;
-      StampUntilNow(start, result);
-      ahead.EndedIn(index, at, std::move(result));
-      return std::nullopt;
-    };
     if (end == CallEnd::kAnswered) {
       keeper_.Answered(LearnNothing);
       const PhasePage& page = keeper_.worker().process().page();
@@ -446,8 +459,9 @@ class Supervisor final : public CaseExecutor {
         return std::nullopt;
       }
       const int at = place(page.turn.load());
-      return keep(at, ResultWithoutRun(own_spec(at), device_id(), v1::VERDICT_ERROR,
-                                       Fault(status.error_message(), v1::BLAME_LIBRARY)));
+      return Keep(index, at, start, ahead,
+                  ResultWithoutRun(SpecAt(spec, ahead, at), device_id(), v1::VERDICT_ERROR,
+                                   Fault(status.error_message(), v1::BLAME_LIBRARY)));
     }
     // It died as it answered, behind the turns of several cases. Whose fault it was is seen when
     // each runs alone.
@@ -464,7 +478,7 @@ class Supervisor final : public CaseExecutor {
     }
     const int at = place(death.turn);
     if (at > 0) keeper_.Answered(LearnNothing);  // the cases before it
-    death.planted = !SpeaksAgainstDevice(own_spec(at));
+    death.planted = !SpeaksAgainstDevice(SpecAt(spec, ahead, at));
     // How long a case may take is its client's word, and says nothing of the device:
     // one that hangs by itself fails at starting the next worker. What happens beside others
     // is seen again alone.
@@ -475,13 +489,13 @@ class Supervisor final : public CaseExecutor {
       return std::nullopt;
     }
     v1::CaseResult result = ResultWithoutRun(
-        own_spec(at), device_id(),
+        SpecAt(spec, ahead, at), device_id(),
         end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR, Replaced(death));
     // Without it the line would repeat a case that has all the time there is.
     if (end == CallEnd::kDeadline) {
       Append(result.mutable_repro(), " --deadline ", absl::FormatDuration(limit));
     }
-    return keep(at, std::move(result));
+    return Keep(index, at, start, ahead, std::move(result));
   }
 
   const SupervisorOptions options_;
