@@ -11,8 +11,8 @@
 //                                        be an overflow inside a right kernel)
 //   a biased rounding error            → FAILED on zero-mean random data; where a user sent
 //                                        the output, INCONCLUSIVE if it looks like truncation.
-//                                        Under the criteria bound and derived; who names
-//                                        another tolerance has let it by
+//                                        Under the criteria bound and derived: if the user
+//                                        names another tolerance, a bias does not count
 //   bits of fp64 against an FP64 reference, which rounds as well → INCONCLUSIVE, either way
 //   errors larger than the arithmetic's, or with a pattern (precision.h) → FAILED on random data
 //                                        that this product generated. Under the criterion bound

@@ -1,8 +1,7 @@
-// A comparison: a user's own tensors, one under test and what it is held against;
-// plain values, checked before anything is allocated.
+// A comparison of a user's own tensors. It is plain values, checked before anything is allocated.
 //
-// What `actual` is held against is one of three: another tensor, a stored digest, or
-// the operation that made it with its operands, from which the reference is computed.
+// `actual` is the tensor under test. It is held against one of three: another tensor, a stored
+// digest, or the operation that made it with its operands, from which the reference is computed.
 // With an operation a second tensor may be given too; it is then held against the
 // reference itself.
 #ifndef ASSAY_KERNELS_OPS_COMPARISON_H_

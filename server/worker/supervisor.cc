@@ -437,8 +437,8 @@ class Supervisor final : public CaseExecutor {
   }
 
   // What came of a call that gave no result: of the case itself, or of one behind it in whose turn
-  // it failed. Then the case is to run again, and none is returned. So it is where nobody knows in
-  // whose turn it was.
+  // it failed. Then the case is to run again, and none is returned. The same happens if nobody
+  // knows in whose turn it failed.
   std::optional<v1::CaseResult> WithoutResult(const v1::CaseSpec& spec, int index,
                                               absl::Duration limit, absl::Time start,
                                               CasesAhead& ahead, CallEnd end,

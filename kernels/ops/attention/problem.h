@@ -1,7 +1,7 @@
 // attention: O = softmax(scale·(scale_q·Q)·(scale_k·K)ᵀ + mask)·(scale_v·V).
 //
 // Operands: q [batch, heads, seq, dim], k and v [batch, kv_heads, kv_seq, dim],
-// mask int8 [seq, kv_seq] (1 keeps) only where 0 < mask_density < 1, output
+// mask int8 [seq, kv_seq] (1 keeps) only if 0 < mask_density < 1, output
 // o [batch, heads, seq, dim]; all row-major. Query head h reads kv head
 // h / (heads / kv_heads). Causal: query i sees key j where j <= i + kv_seq − seq.
 // FLOPs: 4·batch·heads·dim·(visible pairs of query and key).

@@ -1,6 +1,6 @@
-// The product of matrices of small whole numbers, exactly, at the speed of fp32: what
-// the references of exact cases and of int8 need, where PackedProduct's FP64 sums and
-// absolute sums would cost four times as much.
+// Multiplies matrices of small whole numbers exactly, at the speed of fp32. The references
+// of exact cases and of int8 use it: PackedProduct's FP64 sums and absolute sums would cost
+// four times as much.
 //
 // How: as PackedProduct, with panels of floats. A block of k is summed in fp32, where
 // its partial sums are below 2^24 and so exact in any order; blocks are added up in

@@ -1,11 +1,11 @@
 // gemm: D = act(alpha·scale_a·scale_b·s_j·(op(A)·op(B)) + beta·C + bias_j), row-major,
 // batched; j is the column.
 //
-// Operands: a [batch, m, k] ([batch, k, m] where trans_a), b [batch, k, n]
-// ([batch, n, k] where trans_b), c [batch, m, n] only where beta != 0,
-// channel_scale [n] only where said, bias [n] only where said, in this order; output
-// d [batch, m, n]; leading dimensions may exceed the extents. channel_scale and bias
-// are fp32, fp64 where A is; c has the output's format. An 8-bit float output
+// Operands, in this order: a [batch, m, k] ([batch, k, m] if trans_a), b [batch, k, n]
+// ([batch, n, k] if trans_b), c [batch, m, n] only if beta != 0, channel_scale [n] and
+// bias [n] only if the problem asks for them. Output: d [batch, m, n]. Leading
+// dimensions may exceed the extents. channel_scale and bias are fp32, or fp64 if A is
+// fp64; c has the output's format. An 8-bit float output
 // saturates: infinities and values beyond the format become its largest finite number
 // (OCP OFP8 1.0, 5.2.2); where the value, to within the arithmetic's error, is beyond the
 // format, the non-saturating result is accepted too.
