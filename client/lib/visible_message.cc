@@ -1,5 +1,6 @@
 #include "client/lib/visible_message.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,8 +9,13 @@
 #include "google/protobuf/descriptor.h"
 
 namespace assay::client {
+namespace {
 
 using google::protobuf::FieldDescriptor;
+
+bool IsPlain(char c) { return c >= ' ' && c <= '~'; }
+
+}  // namespace
 
 void MakeVisible(google::protobuf::Message& message) {
   const google::protobuf::Reflection& fields = *message.GetReflection();
@@ -23,8 +29,11 @@ void MakeVisible(google::protobuf::Message& message) {
         MakeVisible(repeated ? *fields.MutableRepeatedMessage(&message, field, i)
                              : *fields.MutableMessage(&message, field));
       } else if (field->type() == FieldDescriptor::TYPE_STRING) {
-        const std::string text = repeated ? fields.GetRepeatedString(message, field, i)
-                                          : fields.GetString(message, field);
+        std::string held;
+        const std::string& text = repeated
+                                      ? fields.GetRepeatedStringReference(message, field, i, &held)
+                                      : fields.GetStringReference(message, field, &held);
+        if (std::all_of(text.begin(), text.end(), IsPlain)) continue;  // nearly all
         std::string shown = VisibleLines(text);
         if (shown == text) continue;
         if (repeated) {

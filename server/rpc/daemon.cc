@@ -1,6 +1,7 @@
 #include "server/rpc/daemon.h"
 
 #include <algorithm>
+#include <csignal>
 #include <ctime>
 
 #include "absl/strings/str_join.h"
@@ -14,6 +15,19 @@ namespace {
 
 // Instead of a watchdog's time. Heartbeats come every third of it.
 constexpr absl::Duration kUnwatched = absl::Minutes(3);
+
+// A start on a full disk tries so often whether there is room, and asks the service manager for so
+// much time each time.
+constexpr absl::Duration kRetryFull = absl::Seconds(1);
+constexpr absl::Duration kMoreTime = absl::Minutes(1);
+
+// Whether a signal that ends the daemon waits. They are blocked, and whoever reads them comes after
+// the start.
+bool EndIsAsked() {
+  sigset_t waiting;
+  return sigpending(&waiting) == 0 &&
+         (sigismember(&waiting, SIGTERM) == 1 || sigismember(&waiting, SIGINT) == 1);
+}
 
 }  // namespace
 
@@ -38,13 +52,7 @@ std::optional<StartFailure> Daemon::Start() {
   metrics_ = MakeMetrics(version_);
   limits_ = std::make_unique<ClientLimits>(ClientLimitOptions{
       .values = config_.limits, .refused = [this](Limit limit) { metrics_->LimitReached(limit); }});
-  StoreOptions store_options;
-  store_options.folder = config_.state_dir;
-  store_options.sync = config_.store_sync == "normal" ? StoreSync::kNormal : StoreSync::kFull;
-  store_options.max_bytes = config_.store_max_bytes;
-  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(store_options);
-  if (!store.ok()) return StartFailure{kExitEnvironment, std::string(store.status().message())};
-  store_ = *std::move(store);
+  if (std::optional<StartFailure> failure = OpenStore()) return failure;
   if (certificates_ != nullptr) {
     certificates_->TellOfNew([this](const TlsMaterial& now) {
       metrics_->CertificateExpires(static_cast<double>(now.expires));
@@ -61,6 +69,26 @@ std::optional<StartFailure> Daemon::Start() {
   if (std::optional<StartFailure> failure = StartServing()) return failure;
   service_->SetAddresses(grpc_.addresses.front(), metrics_address_);
   board_->Serve(*grpc_.server, health_.get());
+  return std::nullopt;
+}
+
+std::optional<StartFailure> Daemon::OpenStore() {
+  StoreOptions options;
+  options.folder = config_.state_dir;
+  options.sync = config_.store_sync == "normal" ? StoreSync::kNormal : StoreSync::kFull;
+  options.max_bytes = config_.store_max_bytes;
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(options);
+  for (bool told = false; absl::IsResourceExhausted(store.status()); told = true) {
+    const std::string why(store.status().message());
+    if (!told) Log(LogLevel::kError, "store.full", {{"reason", why}, {"then", "waits for room"}});
+    manager_.Notify(Cat("EXTEND_TIMEOUT_USEC=", absl::ToInt64Microseconds(kMoreTime),
+                        "\nSTATUS=waits for room in ", options.folder));
+    if (EndIsAsked()) return StartFailure{kExitEnvironment, why};
+    absl::SleepFor(kRetryFull);
+    store = Store::Open(options);
+  }
+  if (!store.ok()) return StartFailure{kExitEnvironment, std::string(store.status().message())};
+  store_ = *std::move(store);
   return std::nullopt;
 }
 

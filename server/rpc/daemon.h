@@ -73,6 +73,8 @@ class Daemon {
   std::optional<StartFailure> CheckPorts();
   std::optional<StartFailure> OpenAccess();
   std::optional<StartFailure> CheckSuites() const;
+  // Waits while the disk is full.
+  std::optional<StartFailure> OpenStore();
   std::optional<StartFailure> StartHealth();
   std::optional<StartFailure> OpenKernels();
   // What device code of users is for.

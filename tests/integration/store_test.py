@@ -96,6 +96,39 @@ class FullDisk(unittest.TestCase):
             self.assertEqual(daemon.run(*many(1)).code, 0)
         self.assertTrue(os.path.exists(os.path.join(state, "assay.reserve")), "set aside again")
 
+    def test_a_start_waits_for_room_where_nothing_is_set_aside(self):
+        self.mount("96m")
+        state = os.path.join(self.disk, "state")
+        with harness.Daemon(state) as daemon:
+            job = daemon.run(*many(1), "--format", "json").json()["job"]
+        os.unlink(os.path.join(state, "assay.reserve"))
+        others = self.fill()
+        log = tempfile.NamedTemporaryFile("r", encoding="utf-8")
+        self.addCleanup(log.close)
+
+        def start():
+            with open(log.name, "w", encoding="utf-8") as written:
+                started = subprocess.Popen(
+                    [harness.ASSAYD, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--state-dir", state],
+                    stdout=subprocess.PIPE, stderr=written, text=True)
+            self.addCleanup(lambda: (started.kill(), started.wait(), started.stdout.close()))
+            harness.wait_until(lambda: "event=store.full" in log.read(), 60, "it waits for room")
+            log.seek(0)
+            return started
+
+        stopped = start()
+        stopped.terminate()
+        self.assertEqual(stopped.wait(harness.LONG), 3, "it can be stopped meanwhile")
+        started = start()
+        os.unlink(others)
+        ready = started.stdout.readline()
+        self.assertIn("127.0.0.1:", ready)
+        target = re.search(r"127\.0\.0\.1:\d+", ready).group()
+        shown = harness.run_client("report", job, "--target", target)
+        self.assertEqual(shown.code, 0, shown)
+        started.terminate()
+        self.assertEqual(started.wait(harness.LONG), 0)
+
     def test_a_full_disk_does_not_keep_a_daemon_from_its_end(self):
         self.mount("600k")
         daemon = harness.Daemon(os.path.join(self.disk, "state"))
