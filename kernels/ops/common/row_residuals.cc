@@ -19,6 +19,8 @@ bool IsDrawn(const Pattern& p) {
       return p.a > 0 && p.a >= kLeastSpread * std::abs(p.b);
     case PatternKind::kUniform:
       return p.b - p.a >= kLeastSpread * std::max(std::abs(p.a), std::abs(p.b));
+    case PatternKind::kAllPositive:
+      return p.a > 0;
     default:
       return false;
   }

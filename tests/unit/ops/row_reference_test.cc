@@ -471,11 +471,12 @@ TEST(RowReference, KnowsWhereDeviationsMayDecide) {
     c.out_dtype = output;
     return SoftmaxOp().Residuals(c, PlanOf(c));
   };
-  for (const char* drawn : {"", "normal:3:5", "uniform:-10:10", "uniform"}) {
+  for (const char* drawn : {"", "normal:3:5", "uniform:-10:10", "uniform", "all-positive"}) {
     EXPECT_TRUE(of(DType::kF32, drawn).gates) << drawn;
     EXPECT_TRUE(of(DType::kBF16, drawn).gates) << drawn;
   }
-  for (const char* other : {"constant", "integers", "sequential", "normal:0", "normal:1e-3:5"}) {
+  for (const char* other : {"constant", "integers", "sequential", "normal:0", "normal:1e-3:5",
+                            "all-positive:0"}) {
     EXPECT_FALSE(of(DType::kF32, other).known) << other;
   }
   EXPECT_FALSE(of(DType::kE4M3FN, "").gates);
