@@ -132,6 +132,12 @@ void DoubtForNarrowSums(DType input, Judgement& judgement) {
                        Name(input), ": whether this kernel's may be so is not known"));
 }
 
+void DoubtForCutOffSums(DType input, Judgement& judgement) {
+  Doubt(judgement, Cat("; sums that are cut off, not rounded, explain it, which matrix units have "
+                       "for ",
+                       Name(input), ": whether this kernel's are so is not known"));
+}
+
 absl::StatusOr<bool> TransformExplains(Device& device, const CompareRequest& request,
                                        bool in_double) {
   // An element may err by the largest allowance of all, if its own is so much smaller.

@@ -39,6 +39,10 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
 // becomes INCONCLUSIVE.
 void DoubtForNarrowSums(DType input, Judgement& judgement);
 
+// Nor does anybody say whether it sums in matrix units, which cut off. The errors of all elements
+// are larger than those of sums that are rounded, and sums that are cut off explain them.
+void DoubtForCutOffSums(DType input, Judgement& judgement);
+
 // A kernel that transforms its operands, as Winograd's and Fourier's do, errs in an element
 // relative to its neighbours, which may be far larger: an image's dark corner is not 0 to the bit.
 // Whether all elements beyond their proven bound have far smaller sums than others, and err by no

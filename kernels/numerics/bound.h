@@ -132,6 +132,11 @@ constexpr Accumulator AccumulatorOf(DType input, const Accumulator& declared = {
   return a;
 }
 
+// That of matrix units of which nothing is known but that they cut off.
+constexpr Accumulator CutOffAccumulator(DType input) {
+  return AccumulatorOf(input, {.truncation = {.roundoff = kTruncatedRoundoff}});
+}
+
 // c_t of a sum of `k` products.
 constexpr double TruncationFactor(std::int64_t k, const TruncatingUnit& t) {
   if (!(t.roundoff > 0)) return 0;

@@ -121,6 +121,8 @@ class CaseRun {
   void Doubt();
   // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in.
   End DoubtIfNarrow(Judgement& judgement);
+  // Nor whether its sums are rounded or cut off.
+  End DoubtIfCutOff(Judgement& judgement);
   End LaunchAgain();
   End JudgeLast();
   void TimedBesideOthers();

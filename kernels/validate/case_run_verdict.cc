@@ -132,6 +132,7 @@ End CaseRun::GiveVerdict() {
                                      : Judge(case_, plan(), evidence);
   if (case_.elsewhere != nullptr || launcher_.kernel().reaches_device_memory()) {
     if (End end = DoubtIfNarrow(judgement)) return end;
+    if (End end = DoubtIfCutOff(judgement)) return end;
   }
   outcome_.verdict = judgement.verdict;
   outcome_.findings = std::move(judgement.findings);
@@ -253,6 +254,32 @@ End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (end) return end;
   if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
     DoubtForNarrowSums(case_.dtype, judgement);
+  }
+  return std::nullopt;
+}
+
+End CaseRun::DoubtIfCutOff(Judgement& judgement) {
+  const auto of_sums = [](const Finding& f) {
+    return f.reason == Reason::kPrecision || f.reason == Reason::kStructure ||
+           f.reason == Reason::kSuspect;
+  };
+  if (!MayBeCutOff(case_.dtype) || judgement.verdict != Verdict::kFailed ||
+      !std::all_of(judgement.findings.begin(), judgement.findings.end(), of_sums)) {
+    return std::nullopt;
+  }
+  const assay::Plan own = plan();
+  const auto precision = outcome_.precision;
+  op_->HoldTo(case_, CutOffAccumulator(case_.dtype), *outcome_.plan);
+  Evidence cut;
+  End end = Reference();
+  if (!end) end = TellPrecision(cut);
+  outcome_.plan = own;
+  outcome_.precision = precision;
+  if (!end) end = Reference();
+  if (end) return end;
+  if (std::all_of(cut.precision.begin(), cut.precision.end(),
+                  [](const PrecisionFinding& f) { return f.verdict != Verdict::kFailed; })) {
+    DoubtForCutOffSums(case_.dtype, judgement);
   }
   return std::nullopt;
 }

@@ -475,8 +475,8 @@ TEST(RowReference, KnowsWhereDeviationsMayDecide) {
     EXPECT_TRUE(of(DType::kF32, drawn).gates) << drawn;
     EXPECT_TRUE(of(DType::kBF16, drawn).gates) << drawn;
   }
-  for (const char* other : {"constant", "integers", "sequential", "normal:0", "normal:1e-3:5",
-                            "all-positive:0"}) {
+  for (const char* other :
+       {"constant", "integers", "sequential", "normal:0", "normal:1e-3:5", "all-positive:0"}) {
     EXPECT_FALSE(of(DType::kF32, other).known) << other;
   }
   EXPECT_FALSE(of(DType::kE4M3FN, "").gates);

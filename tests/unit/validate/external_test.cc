@@ -307,6 +307,53 @@ TEST_F(ExternalTest, NarrowSumsOfEightBitFloatsAreDoubtedAndNothingWiderIs) {
   }
 }
 
+// As matrix units do that add eight products exactly, and cut the sum off.
+TEST_F(ExternalTest, SumsOfNarrowInputsThatAreCutOffAreDoubtedAndNothingElseIs) {
+  constexpr std::size_t kRows = 16, kTerms = 1024;
+  GemmProblem p = std::get<GemmProblem>(case_.problem);
+  p.m = p.n = kRows;
+  p.k = kTerms;
+  case_.problem = p;
+  case_.probes = false;
+  case_.out_dtype = DType::kF32;
+  const auto run = [&](DType dtype, double gain) {
+    case_.dtype = dtype;
+    process_.wide = [gain](const std::vector<std::vector<double>>& in) {
+      std::vector<float> out(kRows * kRows);
+      for (std::size_t at = 0; at < out.size(); ++at) {
+        float total = 0;
+        for (std::size_t l = 0; l < kTerms; l += 8) {
+          double sum = double{total};
+          for (std::size_t i = l; i < l + 8; ++i) {
+            sum += in[0][at / kRows * kTerms + i] * in[1][i * kRows + at % kRows];
+          }
+          total = static_cast<float>(sum);
+          if (std::abs(double{total}) > std::abs(sum)) total = std::nextafter(total, 0.0F);
+        }
+        out[at] = static_cast<float>(double{total} * (1 + gain));
+      }
+      return std::vector<Process::Back>{{2, Bytes(out)}};
+    };
+    return Run();
+  };
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kTF32}) {
+    const CaseOutcome doubted = run(dtype, 0);
+    EXPECT_EQ(doubted.verdict, Verdict::kInconclusive) << Name(dtype);
+    ASSERT_FALSE(doubted.findings.empty());
+    EXPECT_EQ(doubted.findings[0].reason, Reason::kSuspect);
+    EXPECT_THAT(doubted.findings[0].message, HasSubstr("cut off, not rounded, explain it"));
+    ASSERT_TRUE(doubted.precision.has_value());
+    EXPECT_GT(doubted.precision->rms, 1.5) << "as its arithmetic is declared";
+    EXPECT_EQ(doubted.plan->accumulator.truncation.roundoff, 0);
+    EXPECT_EQ(run(dtype, 1e-3).verdict, Verdict::kFailed) << Name(dtype);
+  }
+  EXPECT_EQ(run(DType::kF32, 0).verdict, Verdict::kFailed) << "plain arithmetic rounds";
+  // Beyond the usual bound, too.
+  case_.pattern = "uniform:0:1";
+  EXPECT_EQ(run(DType::kF16, -3e-5).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(run(DType::kF16, -3e-4).verdict, Verdict::kFailed);
+}
+
 TEST_F(ExternalTest, WithoutAWayItIsUnsupported) {
   case_.elsewhere = nullptr;
   EXPECT_EQ(Run().verdict, Verdict::kUnsupported);
