@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -20,6 +23,15 @@ constexpr absl::Duration kUnwatched = absl::Minutes(3);
 // much time each time.
 constexpr absl::Duration kRetryFull = absl::Seconds(1);
 constexpr absl::Duration kMoreTime = absl::Minutes(1);
+
+// Whether the disk of a folder has next to no room. If it has, a store is full by a limit of its
+// own, which waiting does not lift.
+bool IsDiskFull(const std::string& folder) {
+  constexpr std::uintmax_t kNextToNone = 8 << 20;  // [bytes]
+  std::error_code error;
+  const std::filesystem::space_info room = std::filesystem::space(folder, error);
+  return !error && room.available < kNextToNone;
+}
 
 // Whether a signal that ends the daemon waits. They are blocked, and whoever reads them comes after
 // the start.
@@ -77,19 +89,21 @@ std::optional<StartFailure> Daemon::OpenStore() {
   options.folder = config_.state_dir;
   options.sync = config_.store_sync == "normal" ? StoreSync::kNormal : StoreSync::kFull;
   options.max_bytes = config_.store_max_bytes;
-  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(options);
-  for (bool told = false; absl::IsResourceExhausted(store.status()); told = true) {
+  for (bool told = false;; told = true) {
+    const bool full = IsDiskFull(options.folder);  // before, for room may come at any time
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(options);
+    if (store.ok()) {
+      store_ = *std::move(store);
+      return std::nullopt;
+    }
     const std::string why(store.status().message());
+    const bool waits = full && absl::IsResourceExhausted(store.status());
+    if (!waits || EndIsAsked()) return StartFailure{kExitEnvironment, why};
     if (!told) Log(LogLevel::kError, "store.full", {{"reason", why}, {"then", "waits for room"}});
     manager_.Notify(Cat("EXTEND_TIMEOUT_USEC=", absl::ToInt64Microseconds(kMoreTime),
                         "\nSTATUS=waits for room in ", options.folder));
-    if (EndIsAsked()) return StartFailure{kExitEnvironment, why};
     absl::SleepFor(kRetryFull);
-    store = Store::Open(options);
   }
-  if (!store.ok()) return StartFailure{kExitEnvironment, std::string(store.status().message())};
-  store_ = *std::move(store);
-  return std::nullopt;
 }
 
 void Daemon::TellReady() {

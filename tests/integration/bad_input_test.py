@@ -172,6 +172,9 @@ class Starting(unittest.TestCase):
         with harness.Daemon() as daemon:
             self.refused(3, ["--state-dir", daemon.state], daemon.state)
 
+    def test_a_store_that_is_full_by_its_own_limit_waits_for_nothing(self):
+        self.refused(3, ["--store-max-bytes", "8KiB"], "database or disk is full")
+
     def test_plaintext_beyond_loopback_must_be_said(self):
         self.refused(2, ["--listen", "0.0.0.0:0"], "--insecure")
 
