@@ -134,6 +134,7 @@ constexpr Accumulator AccumulatorOf(DType input, const Accumulator& declared = {
 
 // That of matrix units of which nothing is known but that they cut off.
 constexpr Accumulator CutOffAccumulator(DType input) {
+  if (MayBeSummedNarrowly(input)) return NarrowestAccumulator();
   return AccumulatorOf(input, {.truncation = {.roundoff = kTruncatedRoundoff}});
 }
 

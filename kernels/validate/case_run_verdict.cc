@@ -270,6 +270,11 @@ End CaseRun::DoubtIfCutOff(Judgement& judgement) {
   const assay::Plan own = plan();
   const auto precision = outcome_.precision;
   op_->HoldTo(case_, CutOffAccumulator(case_.dtype), *outcome_.plan);
+  // No sums of products, or the kernel declares this: all is as it was.
+  if (plan().accumulator.truncation == own.accumulator.truncation) {
+    outcome_.plan = own;
+    return std::nullopt;
+  }
   Evidence cut;
   End end = Reference();
   if (!end) end = TellPrecision(cut);

@@ -354,6 +354,35 @@ TEST_F(ExternalTest, SumsOfNarrowInputsThatAreCutOffAreDoubtedAndNothingElseIs) 
   EXPECT_EQ(run(DType::kF16, -3e-4).verdict, Verdict::kFailed);
 }
 
+// Within the bound, and beyond what cutting off at fp32's digits loses.
+TEST_F(ExternalTest, ErrorsOfAllSumsOfEightBitFloatsMayBeThoseOfFourteenBits) {
+  constexpr std::size_t kRows = 16, kTerms = 1024;
+  GemmProblem p = std::get<GemmProblem>(case_.problem);
+  p.m = p.n = kRows;
+  p.k = kTerms;
+  case_.problem = p;
+  case_.probes = false;
+  case_.out_dtype = DType::kF32;
+  process_.wide = [](const std::vector<std::vector<double>>& in) {
+    std::vector<float> out(kRows * kRows);
+    for (std::size_t at = 0; at < out.size(); ++at) {
+      double sum = at % 2 == 0 ? 4e-3 : -4e-3;
+      for (std::size_t l = 0; l < kTerms; ++l) {
+        sum += in[0][at / kRows * kTerms + l] * in[1][l * kRows + at % kRows];
+      }
+      out[at] = static_cast<float>(sum);
+    }
+    return std::vector<Process::Back>{{2, Bytes(out)}};
+  };
+  case_.dtype = DType::kE4M3FN;
+  const CaseOutcome doubted = Run();
+  EXPECT_EQ(doubted.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(doubted.findings.empty());
+  EXPECT_THAT(doubted.findings[0].message, HasSubstr("cut off, not rounded, explain it"));
+  case_.dtype = DType::kF16;
+  EXPECT_EQ(Run().verdict, Verdict::kFailed) << "no hardware sums these so";
+}
+
 TEST_F(ExternalTest, WithoutAWayItIsUnsupported) {
   case_.elsewhere = nullptr;
   EXPECT_EQ(Run().verdict, Verdict::kUnsupported);
