@@ -25,7 +25,7 @@ void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
   const auto columns = static_cast<std::size_t>(std::max(width, 0));
   const auto print = [&](const Cells& row) {
     if (row.empty()) return;
-    const std::string remark = Visible(row.back());
+    const std::string remark = VisibleLines(row.back());
     std::string line = AlignedRow(Cells(row.begin(), row.end() - 1), widths);
     if (row.size() > 1) line += "  ";
     std::size_t indent = DisplayWidth(line);

@@ -98,7 +98,8 @@ std::optional<StartFailure> Daemon::OpenStore() {
     }
     const std::string why(store.status().message());
     const bool waits = full && absl::IsResourceExhausted(store.status());
-    if (!waits || EndIsAsked()) return StartFailure{kExitEnvironment, why};
+    if (!waits) return StartFailure{kExitEnvironment, why};
+    if (EndIsAsked()) return StartFailure{0, Cat("ended while it waited for room: ", why)};
     if (!told) Log(LogLevel::kError, "store.full", {{"reason", why}, {"then", "waits for room"}});
     manager_.Notify(Cat("EXTEND_TIMEOUT_USEC=", absl::ToInt64Microseconds(kMoreTime),
                         "\nSTATUS=waits for room in ", options.folder));
