@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<std::string>> AskedSlices(const std::vector<std::stri
 // Sends the job and follows it to its end.
 grpc::Status FollowAgain(Connection& connection, const v1::JobSpec& spec,
                          const FollowOptions& options, Run& run) {
-  const grpc::Status sent = CreateJob(connection, spec, options, &run.job);
+  grpc::Status sent = CreateJob(connection, spec, options, &run.job);
   if (!sent.ok()) return sent;
   Follower follower(connection, options);
   return follower.Follow(run.job.name(), 0, [&](const v1::JobEvent& event) {

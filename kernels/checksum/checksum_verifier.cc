@@ -55,6 +55,7 @@ std::string DescribeBoth(const ChecksumMeasures& m, const GemmProblem& p) {
 // The rows of output elements, each row once. The indices are sorted.
 std::vector<LineId> RowsOfElements(const std::vector<std::int64_t>& indices, const GemmProblem& p) {
   std::vector<LineId> rows;
+  rows.reserve(indices.size());
   for (std::int64_t index : indices) rows.push_back({index / (p.m * p.n), index / p.n % p.m});
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
