@@ -237,7 +237,7 @@ PARTS = {
     "clang-tidy": lambda run: run.check("clang-tidy", "tests/tidy"),
     "judge_mutants": lambda run: run.check("judge_mutants", "tests/judge_mutants", "--programs",
                                            "judge_test,overflow_test,compare_tensors_test,numerics_test,"
-                                           "compare_test,checksum_test,validate_test"),
+                                           "compare_test,checksum_test,validate_test,external_test"),
     "release": lambda run: run.build("release"),
     "packages": lambda run: run.check("packages", "env", "ASSAY_BUILD=build/release", sys.executable,
                                       "tests/integration/packages_test.py"),

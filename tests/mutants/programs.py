@@ -22,8 +22,8 @@ HERE = ROOT / "build" / "judge_mutants"
 TREE = HERE / "tree"
 # Programs that may find a mutant. The self-test comes last: it is asked only for what the unit tests do not reach or kill.
 PROGRAMS = ("numerics_test", "compare_test", "runtime_test", "judge_test", "narrowing_test", "overflow_test",
-            "validate_test", "probes_test", "precision_run_test", "accumulator_test", "flash_test", "checksum_test",
-            "compare_tensors_test", "ops_test", "planted_test", "patterns_test")
+            "validate_test", "external_test", "probes_test", "precision_run_test", "accumulator_test", "flash_test",
+            "checksum_test", "compare_tensors_test", "ops_test", "planted_test", "patterns_test")
 MEMORY = 12 << 30  # a mutant that asks for more is stopped
 PROCESSORS = os.cpu_count() or 1
 
