@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace assay::inline kernels {
-namespace {
-
-double Seconds(std::chrono::steady_clock::duration d) {
-  return std::chrono::duration<double>(d).count();
-}
-
-}  // namespace
 
 absl::Status TimedOutputs::Begin(const std::optional<TensorDigest>& judged) {
   blocks_ = device_.arena().blocks().size();
@@ -17,16 +10,16 @@ absl::Status TimedOutputs::Begin(const std::optional<TensorDigest>& judged) {
       device_.WatchOutputs(launcher_.output(), judged);
   if (!watch.ok()) return watch.status();
   watch_ = *std::move(watch);
-  left_ = Clock::now();
+  left_ = device_.Now();
   return absl::OkStatus();
 }
 
 absl::Status TimedOutputs::After(double /*seconds*/) {
-  rest_ += Seconds(Clock::now() - left_);
+  rest_ += device_.Now() - left_;
   ++samples_;
   looked_ = Chosen();
   absl::Status status = looked_ ? Look() : absl::OkStatus();
-  left_ = Clock::now();
+  left_ = device_.Now();
   return status;
 }
 
@@ -37,10 +30,10 @@ bool TimedOutputs::Chosen() {
 }
 
 absl::Status TimedOutputs::Look() {
-  const Clock::time_point begin = Clock::now();
+  const double begin = device_.Now();
   absl::Status status = watch_->Look(launcher_.output());
   if (status.ok()) status = device_.Synchronize();
-  const double seconds = Seconds(Clock::now() - begin);
+  const double seconds = device_.Now() - begin;
   least_look_ = least_look_ > 0 ? std::min(least_look_, seconds) : seconds;
   return status;
 }

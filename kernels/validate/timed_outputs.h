@@ -13,7 +13,6 @@
 #ifndef ASSAY_KERNELS_VALIDATE_TIMED_OUTPUTS_H_
 #define ASSAY_KERNELS_VALIDATE_TIMED_OUTPUTS_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,8 +43,6 @@ class TimedOutputs final : public TimedLaunches {
   int samples() const { return samples_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   bool Chosen();
   absl::Status Look();
 
@@ -58,7 +55,7 @@ class TimedOutputs final : public TimedLaunches {
   bool looked_ = false;    // at the last sample
   double rest_ = 0;        // [seconds] of all samples, without the looks
   double least_look_ = 0;  // [seconds] the shortest look
-  Clock::time_point left_;
+  double left_ = 0;        // [seconds] of the device's clock, when the last look was done
 };
 
 }  // namespace assay::kernels

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -44,6 +43,25 @@ class OddDevice : public testing::ForwardingDevice {
 
  private:
   std::size_t next_ = 0;
+};
+
+// Its clock goes on by `step` whenever it is read, so a launch takes one step on any machine. It
+// has no matrix unit.
+class SteadyDevice : public OddDevice {
+ public:
+  explicit SteadyDevice(double step = 1e-3) : info_(cpu_->info()), step_(step) {
+    info_.properties.erase("matrix_unit");
+  }
+  const DeviceInfo& info() const override { return info_; }
+  double Now() override { return now_ += step_; }
+
+ protected:
+  void Advance(double seconds) { now_ += seconds; }
+
+ private:
+  DeviceInfo info_;
+  const double step_;  // [seconds]
+  double now_ = 0;
 };
 
 // One that records launches, as GPUs do; its time is `slower` times the host's.
@@ -153,7 +171,7 @@ class LapsingKernel : public testing::DistortedKernel {
 CaseOutcome RunLapsing(Case c, Lapse lapse) {
   g_lapse = lapse;
   g_launches = 0;
-  OddDevice device;
+  SteadyDevice device(5e-3);
   return RunKernel<LapsingKernel>(device, std::move(c), nullptr, nullptr);
 }
 
@@ -185,23 +203,24 @@ TEST(Timing, NoWrongLaunchAmongTimedOnesPasses) {
   }
 }
 
-// A device that takes long for the digest of an output.
-class SlowDigests : public OddDevice {
+// Takes long for the digest of an output.
+class SlowDigests : public SteadyDevice {
  public:
-  std::chrono::milliseconds takes{0};
+  using SteadyDevice::SteadyDevice;
+  double takes = 0;           // [seconds]
   std::int64_t elements = 0;  // of the output
   int digests = 0;
 
   absl::StatusOr<TensorDigest> Digest(const TensorView& t) override {
     if (t.count() == elements) {
       ++digests;
-      std::this_thread::sleep_for(takes);
+      Advance(takes);
     }
     return cpu_->Digest(t);
   }
 };
 
-// C = A · B for K = 1, in 20 ms.
+// C = A · B for K = 1.
 class OuterProduct : public testing::DistortedKernel {
  public:
   using DistortedKernel::DistortedKernel;
@@ -212,35 +231,32 @@ class OuterProduct : public testing::DistortedKernel {
         output.as<float>()[i * n + j] = inputs[0].as<float>()[i] * inputs[1].as<float>()[j];
       }
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return absl::OkStatus();
   }
 };
 
 TEST(Timing, OfLargeOutputsThatTakeLongToLookAtAShareIsLookedAt) {
-  SlowDigests device;
+  SlowDigests device(2e-3);
   Case c = TimedCase(520);  // its output is larger than 1 MiB
   std::get<GemmProblem>(c.problem).k = 1;
   device.elements = 520 * 520;
-  device.takes = std::chrono::milliseconds(300);
-  CaseOutcome outcome = RunOn(device, c, nullptr, nullptr);
+  device.takes = 7;
+  CaseOutcome outcome = RunKernel<OuterProduct>(device, c, nullptr, nullptr);
   EXPECT_EQ(outcome.verdict, Verdict::kPassed);
   ASSERT_TRUE(outcome.bench.has_value());
   EXPECT_GE(device.digests, 5) << "the first samples, and the last";
   EXPECT_LT(device.digests, outcome.bench->samples);
 
-  // Of the other samples a fifth is drawn at random. A busy machine takes few samples in a run.
-  device.takes = std::chrono::milliseconds(24);
-  int samples = 0, drawn = 0;
-  while (samples < 60) {
-    device.digests = 0;
-    outcome = RunKernel<OuterProduct>(device, c, nullptr, nullptr);
-    EXPECT_EQ(outcome.verdict, Verdict::kPassed);
-    ASSERT_TRUE(outcome.bench.has_value());
-    samples += outcome.bench->samples;
-    drawn += device.digests - 5;
-  }
-  EXPECT_GE(drawn, 1) << "of " << samples;
+  // Now a look takes about three times as long as it may: a third of the samples is drawn at
+  // random.
+  device.takes = 10e-3;
+  device.digests = 0;
+  outcome = RunKernel<OuterProduct>(device, c, nullptr, nullptr);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_GE(outcome.bench->samples, 60);
+  EXPECT_GE(device.digests, 6) << "of " << outcome.bench->samples;
+  EXPECT_LT(device.digests, outcome.bench->samples);
 }
 
 TEST(Timing, OutputsThatVaryAndAreRightPass) {
@@ -502,18 +518,6 @@ class StrangersGemm : public Kernel {
     return absl::OkStatus();
   }
   bool trusted() const override { return false; }
-};
-
-// Each launch takes a millisecond, on any machine. It has no matrix unit.
-class SteadyDevice : public OddDevice {
- public:
-  SteadyDevice() : info_(cpu_->info()) { info_.properties.erase("matrix_unit"); }
-  const DeviceInfo& info() const override { return info_; }
-  double Now() override { return now_ += 1e-3; }
-
- private:
-  DeviceInfo info_;
-  double now_ = 0;
 };
 
 TEST(Timing, ATimeBelowWhatTheCeilingAllowsIsNoPass) {
