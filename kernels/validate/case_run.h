@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "kernels/bench/ceilings.h"
 #include "kernels/bench/conditions.h"
@@ -119,6 +120,8 @@ class CaseRun {
   End GatherFromOutput(Evidence& evidence);
   End TellPrecision(Evidence& evidence);
   void Doubt();
+  // Does `look` with the case held to another accumulator. Then all is as it was.
+  End LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look);
   // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in.
   End DoubtIfNarrow(Judgement& judgement);
   // Nor whether its sums are rounded or cut off.

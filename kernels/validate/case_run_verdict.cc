@@ -235,27 +235,34 @@ End CaseRun::TellPrecision(Evidence& evidence) {
   return std::nullopt;
 }
 
+End CaseRun::LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look) {
+  const assay::Plan own = plan();
+  const auto compared = outcome_.compare;
+  const auto precision = outcome_.precision;
+  const bool flushed = flushed_;
+  op_->HoldTo(case_, other, *outcome_.plan);
+  End end = Reference();
+  if (!end) end = look();
+  outcome_.plan = own;
+  outcome_.compare = compared;
+  outcome_.precision = precision;
+  flushed_ = flushed;
+  return end ? end : Reference();
+}
+
 End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (ByChecksum() || !MayBeSummedNarrowly(case_.dtype) || judgement.verdict != Verdict::kFailed ||
       judgement.findings.front().reason != Reason::kBound || stale_) {
     return std::nullopt;
   }
-  const bool flushed = flushed_;
-  const assay::Plan own = plan();
-  const CompareResult compared = *outcome_.compare;
-  op_->HoldTo(case_, NarrowestAccumulator(), *outcome_.plan);
-  End end = Reference();
-  if (!end) end = ComparePass();
-  const CompareResult narrow = *outcome_.compare;
-  outcome_.plan = own;
-  outcome_.compare = compared;
-  flushed_ = flushed;
-  if (!end) end = Reference();
-  if (end) return end;
-  if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
-    DoubtForNarrowSums(case_.dtype, judgement);
-  }
-  return std::nullopt;
+  bool explained = false;
+  End end = LookHeldTo(NarrowestAccumulator(), [&] {
+    End failed = ComparePass();
+    explained = outcome_.compare->beyond_proven == 0 && outcome_.compare->class_mismatches == 0;
+    return failed;
+  });
+  if (!end && explained) DoubtForNarrowSums(case_.dtype, judgement);
+  return end;
 }
 
 End CaseRun::DoubtIfCutOff(Judgement& judgement) {
@@ -267,20 +274,8 @@ End CaseRun::DoubtIfCutOff(Judgement& judgement) {
       !std::all_of(judgement.findings.begin(), judgement.findings.end(), of_sums)) {
     return std::nullopt;
   }
-  const assay::Plan own = plan();
-  const auto precision = outcome_.precision;
-  op_->HoldTo(case_, CutOffAccumulator(case_.dtype), *outcome_.plan);
-  // No sums of products, or the kernel declares this: all is as it was.
-  if (plan().accumulator.truncation == own.accumulator.truncation) {
-    outcome_.plan = own;
-    return std::nullopt;
-  }
   Evidence cut;
-  End end = Reference();
-  if (!end) end = TellPrecision(cut);
-  outcome_.plan = own;
-  outcome_.precision = precision;
-  if (!end) end = Reference();
+  End end = LookHeldTo(CutOffAccumulator(case_.dtype), [&] { return TellPrecision(cut); });
   if (end) return end;
   if (std::all_of(cut.precision.begin(), cut.precision.end(),
                   [](const PrecisionFinding& f) { return f.verdict != Verdict::kFailed; })) {

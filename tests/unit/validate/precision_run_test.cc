@@ -17,6 +17,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "tests/outcome_text.h"
+#include "tests/unit/judge/distorted.h"
 
 namespace assay {
 namespace {
@@ -283,6 +284,30 @@ TEST(PrecisionRun, DefectsBelowTheBoundAreFound) {
         }
       }
     }
+  }
+}
+
+// That a transform may have been used excuses elements beyond the bound, and nothing else.
+TEST(PrecisionRun, WhereNoElementIsBeyondItsBoundATransformExplainsNothing) {
+  Case c;
+  c.problem = ConvProblem{.channels = 16,
+                          .filters = 16,
+                          .input = {14, 14},
+                          .kernel = {3, 3},
+                          .stride = {},
+                          .padding = {1},
+                          .dilation = {}};
+  c.dtype = DType::kF32;
+  for (const double gain : {0.0, 1e-5}) {
+    const CaseOutcome outcome =
+        testing::RunDistorted(c, [gain](std::vector<double>& values, const Plan&) {
+          for (double& v : values) v *= 1 + gain;
+        });
+    ASSERT_TRUE(outcome.compare.has_value());
+    EXPECT_EQ(outcome.compare->beyond_proven, 0);
+    EXPECT_EQ(outcome.verdict, gain > 0 ? Verdict::kFailed : Verdict::kPassed);
+    if (gain == 0) continue;
+    EXPECT_EQ(outcome.findings.at(0).reason, Reason::kStructure) << Describe(outcome);
   }
 }
 
