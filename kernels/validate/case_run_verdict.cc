@@ -255,14 +255,17 @@ End CaseRun::DoubtIfNarrow(Judgement& judgement) {
       judgement.findings.front().reason != Reason::kBound || stale_) {
     return std::nullopt;
   }
-  bool explained = false;
+  CompareResult narrow;
   End end = LookHeldTo(NarrowestAccumulator(), [&] {
     End failed = ComparePass();
-    explained = outcome_.compare->beyond_proven == 0 && outcome_.compare->class_mismatches == 0;
+    narrow = *outcome_.compare;
     return failed;
   });
-  if (!end && explained) DoubtForNarrowSums(case_.dtype, judgement);
-  return end;
+  if (end) return end;
+  if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
+    DoubtForNarrowSums(case_.dtype, judgement);
+  }
+  return std::nullopt;
 }
 
 End CaseRun::DoubtIfCutOff(Judgement& judgement) {
