@@ -244,6 +244,7 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
       if (one.provider().starts_with(kKernelToCome)) continue;
       one.clear_operand_roundoff();
       one.clear_flushes_subnormals();
+      one.clear_cuts_off_sums();
       one.clear_intermediate_dtype();
     }
   }

@@ -86,6 +86,8 @@ constexpr CommonField kCommonFields[] = {
      "relative error of the product 1*x, such as 1.5e-5"},
     {"flushes_subnormals", "flushes-subnormals",
      "your kernel gives 0 instead of a subnormal result (-ffast-math)"},
+    {"cuts_off_sums", "cuts-off-sums",
+     "your kernel adds products in matrix units that cut sums off instead of rounding them"},
     {"intermediate_dtype", "intermediate-dtype",
      "your kernel keeps intermediate results in this format by design: bf16"},
     {"slices", "slice",

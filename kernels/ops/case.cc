@@ -127,6 +127,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
   if (!c.reference.empty()) Append(&line, " --reference ", ShellWord(c.reference));
   AppendOption("--operand-roundoff", c.operand_roundoff, &line);
   if (c.flushes_subnormals) Append(&line, " --flushes-subnormals");
+  if (c.cuts_off_sums) Append(&line, " --cuts-off-sums");
   if (c.intermediate_dtype != DType::kUnspecified) {
     Append(&line, " --intermediate-dtype ", Name(c.intermediate_dtype));
   }

@@ -115,9 +115,11 @@ struct Case {
   // The kernel that computes the reference ("user/…"); see OpTraits::own_reference.
   std::string reference;
   // What a user's kernel or a caller's function does by design, as Kernel::operand_roundoff,
-  // flushes_subnormals and intermediate_roundoff (kernels/providers/provider.h) say it of others.
+  // flushes_subnormals, accumulator and intermediate_roundoff (kernels/providers/provider.h) say it
+  // of others.
   std::optional<double> operand_roundoff;
   bool flushes_subnormals = false;
+  bool cuts_off_sums = false;
   DType intermediate_dtype = DType::kUnspecified;
   // Computes the reference. Set by the worker, never by a user.
   OwnReference* own_reference = nullptr;

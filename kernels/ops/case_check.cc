@@ -180,16 +180,25 @@ void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
   };
   refuse_of_others(c.operand_roundoff.has_value(), "operand_roundoff");
   refuse_of_others(c.flushes_subnormals, "flushes_subnormals");
+  refuse_of_others(c.cuts_off_sums, "cuts_off_sums");
   refuse_of_others(c.intermediate_dtype != DType::kUnspecified, "intermediate_dtype");
-  if (callers) CheckIntermediates(c, errors);
-  if (!c.operand_roundoff || !callers) return;
+  if (!callers) return;
+  CheckIntermediates(c, errors);
+  const auto changes_nothing = [&](std::string_view field) {
+    errors.push_back({std::string(field), Cat("changes nothing for ", OpName(c.problem), " of ",
+                                              Name(c.dtype), ": leave it out")});
+  };
+  const double most_of_op = OpOf(c).traits().most_operand_roundoff;
+  if (c.cuts_off_sums && (most_of_op == 0 || !MayBeCutOff(c.dtype))) {
+    changes_nothing("cuts_off_sums");
+  }
+  if (!c.operand_roundoff) return;
   const double most = HasSignificandProbes(c.dtype) ||
                               (IsEightBitFloat(c.dtype) && OpOf(c).traits().sums_of_products)
-                          ? OpOf(c).traits().most_operand_roundoff * AccumulatorRoundoff(c.dtype)
+                          ? most_of_op * AccumulatorRoundoff(c.dtype)
                           : 0;
   if (most == 0) {
-    errors.push_back({"operand_roundoff", Cat("changes nothing for ", OpName(c.problem), " of ",
-                                              Name(c.dtype), ": leave it out")});
+    changes_nothing("operand_roundoff");
     return;
   }
   if (!(*c.operand_roundoff >= 0 && *c.operand_roundoff <= most)) {

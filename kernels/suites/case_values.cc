@@ -37,6 +37,7 @@ constexpr std::string_view kCaseKeys[] = {"op",
                                           "reference",
                                           "operand_roundoff",
                                           "flushes_subnormals",
+                                          "cuts_off_sums",
                                           "intermediate_dtype"};
 constexpr std::string_view kPublishedKeys[] = {"name", "max_abs_error", "limit", "passed",
                                                "source"};
@@ -71,6 +72,7 @@ class Setter {
     if (key == "reference") return Get(at, key, node, &c.reference);
     if (key == "operand_roundoff") return number(c.operand_roundoff);
     if (key == "flushes_subnormals") return Get(at, key, node, &c.flushes_subnormals);
+    if (key == "cuts_off_sums") return Get(at, key, node, &c.cuts_off_sums);
     if (key == "pattern") return Get(at, key, node, &c.pattern);
     if (key == "name") return Get(at, key, node, &c.name);
     if (key == "atol") return number(c.atol);

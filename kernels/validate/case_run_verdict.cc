@@ -15,6 +15,15 @@
 #include "kernels/validate/case_run.h"
 
 namespace assay::inline kernels {
+namespace {
+
+// A doubt about how a kernel sums its products is gone once its author says it.
+void SayHowToDeclare(Judgement& judgement) {
+  if (judgement.verdict != Verdict::kInconclusive) return;
+  judgement.findings.front().message += "; if they are, declare it: --cuts-off-sums";
+}
+
+}  // namespace
 
 const RegeneratedInputs& CaseRun::Host() {
   if (!host_) host_.emplace(plan(), launcher_.seed(), SharedDraws());
@@ -264,6 +273,7 @@ End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (end) return end;
   if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
     DoubtForNarrowSums(case_.dtype, judgement);
+    SayHowToDeclare(judgement);
   }
   return std::nullopt;
 }
@@ -283,6 +293,7 @@ End CaseRun::DoubtIfCutOff(Judgement& judgement) {
   if (std::all_of(cut.precision.begin(), cut.precision.end(),
                   [](const PrecisionFinding& f) { return f.verdict != Verdict::kFailed; })) {
     DoubtForCutOffSums(case_.dtype, judgement);
+    SayHowToDeclare(judgement);
   }
   return std::nullopt;
 }

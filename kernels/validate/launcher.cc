@@ -44,7 +44,8 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan.operand_roundoff =
       std::min(case_.operand_roundoff.value_or(kernel_->operand_roundoff()),
                op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
-  Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
+  Accumulator accumulator = AccumulatorOf(
+      case_.dtype, case_.cuts_off_sums ? CutOffAccumulator(case_.dtype) : kernel_->accumulator());
   accumulator.operands = plan.operand_roundoff;
   if (accumulator.roundoff > plan.accumulator.roundoff || accumulator.truncation.roundoff > 0 ||
       accumulator.operands > 0) {

@@ -186,6 +186,7 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   c.reference = spec.reference();
   if (spec.has_operand_roundoff()) c.operand_roundoff = spec.operand_roundoff();
   c.flushes_subnormals = spec.flushes_subnormals();
+  c.cuts_off_sums = spec.cuts_off_sums();
   c.intermediate_dtype =
       ReadEnum<DType>(spec.intermediate_dtype(), v1::DType_IsValid(spec.intermediate_dtype()),
                       "intermediate_dtype", errors);
@@ -228,6 +229,7 @@ v1::CaseSpec ToProto(const Case& c) {
   spec.set_reference(c.reference);
   if (c.operand_roundoff) spec.set_operand_roundoff(*c.operand_roundoff);
   spec.set_flushes_subnormals(c.flushes_subnormals);
+  spec.set_cuts_off_sums(c.cuts_off_sums);
   spec.set_intermediate_dtype(static_cast<v1::DType>(c.intermediate_dtype));
   spec.set_split_k(c.split_k);
   spec.set_all_criteria(c.all_criteria);

@@ -33,6 +33,7 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   probe.elsewhere = c.elsewhere;
   probe.operand_roundoff = c.operand_roundoff;
   probe.flushes_subnormals = c.flushes_subnormals;
+  probe.cuts_off_sums = c.cuts_off_sums;
   probe.intermediate_dtype = c.intermediate_dtype;
   probe.pattern = std::move(pattern);
   probe.seed = kProbeSeed;

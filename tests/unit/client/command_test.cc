@@ -145,14 +145,16 @@ TEST(Request, WhatIsSaidOfAKernelOfOnesOwnIsNotSaidOfThoseBesideIt) {
   FakeService service;
   Assay(service, {"bench", "gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32",
                   "--kernel", "user/0123456789ab", "--provider", "builtin", "--operand-roundoff",
-                  "1e-8", "--flushes-subnormals"});
+                  "1e-8", "--flushes-subnormals", "--cuts-off-sums"});
   const v1::JobSpec spec = service.created().at(0).spec();
   const auto& cases = spec.cases().cases();
   ASSERT_EQ(cases.size(), 2);
   EXPECT_EQ(cases[0].operand_roundoff(), 1e-8);
   EXPECT_TRUE(cases[0].flushes_subnormals());
+  EXPECT_TRUE(cases[0].cuts_off_sums());
   EXPECT_FALSE(cases[1].has_operand_roundoff());
   EXPECT_FALSE(cases[1].flushes_subnormals());
+  EXPECT_FALSE(cases[1].cuts_off_sums());
   Assay(service, {"run", "copy", "--count", "8", "--dtype", "fp32", "--flushes-subnormals"});
   EXPECT_TRUE(service.created().at(1).spec().cases().cases(0).flushes_subnormals())
       << "the daemon says why it does not take it";

@@ -121,6 +121,23 @@ TEST(CaseCheck, WhatAKernelDoesByDesignIsSaidOfTheCallersOwn) {
   EXPECT_THAT(BadFields(c), IsEmpty()) << "every number of it is shown";
 }
 
+TEST(CaseCheck, OnlySumsOfFormatsThatMatrixUnitsMultiplyAreCutOff) {
+  Case c = Gemm();
+  c.dtype = DType::kBF16;
+  c.cuts_off_sums = true;
+  c.provider = "cublaslt";
+  EXPECT_THAT(BadFields(c), ElementsAre("cuts_off_sums")) << "it says so itself";
+  c.provider = "external";
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.dtype = DType::kF32;
+  ASSERT_THAT(BadFields(c), ElementsAre("cuts_off_sums"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of fp32"));
+  c.problem = SoftmaxProblem{.rows = 4, .cols = 8};
+  c.dtype = DType::kBF16;
+  ASSERT_THAT(BadFields(c), ElementsAre("cuts_off_sums"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for softmax of bf16"));
+}
+
 TEST(CaseCheck, IntermediatesOfTheCallersOwnAreNoCoarserThanItsFormats) {
   Case c;
   c.problem = SoftmaxProblem{.rows = 4, .cols = 8};

@@ -50,6 +50,16 @@ TEST(ReproLine, SaysOnlyWhatIsNotTheDefault) {
             "--repeat 3");
 }
 
+TEST(ReproLine, SaysWhatAKernelOfOnesOwnDoesByDesign) {
+  Case c = SmallGemm();
+  c.operand_roundoff = 0.25;
+  c.flushes_subnormals = c.cuts_off_sums = true;
+  c.intermediate_dtype = DType::kBF16;
+  EXPECT_THAT(ReproLine(c, "cpu:0"),
+              ::testing::HasSubstr(" --operand-roundoff 0.25 --flushes-subnormals "
+                                   "--cuts-off-sums --intermediate-dtype bf16 "));
+}
+
 TEST(ReproLine, JoinsListsAndQuotesWhatAShellWouldSplit) {
   ConvProblem p;
   p.channels = 3;

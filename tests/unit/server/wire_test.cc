@@ -232,6 +232,7 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   rows.set_dtype(v1::DTYPE_BF16);
   rows.set_provider("user/0123456789ab");
   rows.set_intermediate_dtype(v1::DTYPE_BF16);
+  rows.set_cuts_off_sums(true);
   EXPECT_EQ(ToProto(FromProto(rows, errors)).SerializeAsString(), rows.SerializeAsString());
   EXPECT_TRUE(errors.empty()) << errors[0].field << errors[0].message;
 }

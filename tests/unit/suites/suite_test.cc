@@ -124,6 +124,7 @@ shape = { m = 1, n = 2, k = 3 }
 verify = "checksum"
 operand_roundoff = 1e-7
 flushes_subnormals = true
+cuts_off_sums = true
 provider = "user/0123456789ab"
 published = { name = "another", passed = true }
 )",
@@ -143,6 +144,7 @@ published = { name = "another", passed = true }
   EXPECT_EQ(second.verify, Verification::kChecksum);
   EXPECT_EQ(second.operand_roundoff, 1e-7);
   EXPECT_TRUE(second.flushes_subnormals);
+  EXPECT_TRUE(second.cuts_off_sums);
   EXPECT_FALSE(second.published->max_abs_error.has_value());
   EXPECT_FALSE(second.published->limit.has_value());
   EXPECT_TRUE(second.published->passed);

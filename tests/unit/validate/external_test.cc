@@ -303,6 +303,10 @@ TEST_F(ExternalTest, NarrowSumsOfEightBitFloatsAreDoubtedAndNothingWiderIs) {
                                : error < 1e-3 && dtype == DType::kE4M3FN ? Verdict::kInconclusive
                                                                          : Verdict::kFailed;
       EXPECT_EQ(Run().verdict, expected) << Name(dtype) << " " << error;
+      case_.cuts_off_sums = dtype == DType::kE4M3FN;
+      const Verdict declared = expected == Verdict::kInconclusive ? Verdict::kPassed : expected;
+      EXPECT_EQ(Run().verdict, declared) << Name(dtype) << " " << error;
+      case_.cuts_off_sums = false;
     }
   }
 }
@@ -337,11 +341,18 @@ TEST_F(ExternalTest, SumsOfNarrowInputsThatAreCutOffAreDoubtedAndNothingElseIs) 
     return Run();
   };
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kTF32}) {
+    case_.cuts_off_sums = true;
+    const CaseOutcome declared = run(dtype, 0);
+    EXPECT_EQ(declared.verdict, Verdict::kPassed) << Name(dtype);
+    EXPECT_THAT(declared.implementation, HasSubstr("cuts sums off at a relative 2^-23"));
+    EXPECT_EQ(run(dtype, 1e-3).verdict, Verdict::kFailed) << Name(dtype);
+    case_.cuts_off_sums = false;
     const CaseOutcome doubted = run(dtype, 0);
     EXPECT_EQ(doubted.verdict, Verdict::kInconclusive) << Name(dtype);
     ASSERT_FALSE(doubted.findings.empty());
     EXPECT_EQ(doubted.findings[0].reason, Reason::kSuspect);
     EXPECT_THAT(doubted.findings[0].message, HasSubstr("cut off, not rounded, explain it"));
+    EXPECT_THAT(doubted.findings[0].message, HasSubstr("declare it: --cuts-off-sums"));
     ASSERT_TRUE(doubted.precision.has_value());
     EXPECT_GT(doubted.precision->rms, 1.5) << "as its arithmetic is declared";
     EXPECT_EQ(doubted.plan->accumulator.truncation.roundoff, 0);
