@@ -122,6 +122,23 @@ def test_what_a_function_declares_is_within_limits(client):
     assert (coarse.verdict, coarse.reason) == ("FAILED", "structure"), coarse
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "tf32"])
+def test_a_function_may_cut_sums_off_if_it_declares_it(client, dtype):
+    case = {"op": "gemm", "dtype": dtype, "out_dtype": "fp32", "shapes": {"m": 64, "n": 48, "k": 1024},
+            "held_out": 0, "patterns": "normal", "client": client}
+    function = planted_functions.product_that_cuts_off
+    silent = assay.validate(function, **case)[0]
+    assert (silent.verdict, silent.reason) == ("INCONCLUSIVE", "suspect"), silent
+    assert "declare it: --cuts-off-sums" in silent.message
+    declared = assay.validate(function, cuts_off_sums=True, **case)
+    assert declared.passed, declared
+    assert "cuts sums off at a relative 2^-23" in declared[0].implementation
+    wrong = assay.validate(lambda a, b: function(a, b) * F(1 + 1e-3), cuts_off_sums=True, **case)[0]
+    assert wrong.verdict == "FAILED", wrong
+    with pytest.raises(assay.InvalidArgument, match="cuts_off_sums.*changes nothing for gemm of fp32"):
+        assay.validate(function, cuts_off_sums=True, **{**case, "dtype": "fp32"})
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_function_may_flush_subnormal_results_if_it_declares_it(client, seed):
     case = {"op": "gemm", "dtype": "fp32", "seed": seed, "patterns": "normal:1e-18", "client": client,
