@@ -93,7 +93,8 @@ constexpr CommonField kCommonFields[] = {
     {"slices", "slice",
      "elements to show: actual[0:8,0:8], expected[3], bound, or an input by its name; may repeat"},
     {"deadline", "deadline", "longest time for a case, its references included: 10s, 500ms"},
-    {"provider", "provider", "provider of the kernel, or all (default all)"},
+    {"provider", "provider",
+     "provider of the kernel, or all (default all; with --kernel, that kernel alone)"},
 };
 
 // "3x3" -> {3, 3}.
