@@ -17,11 +17,8 @@
 namespace assay::inline kernels {
 namespace {
 
-// A doubt about how a kernel sums its products is gone once its author says it.
-void SayHowToDeclare(Judgement& judgement) {
-  if (judgement.verdict != Verdict::kInconclusive) return;
-  judgement.findings.front().message += "; if they are, declare it: --cuts-off-sums";
-}
+constexpr std::string_view kDeclareIt =
+    "; if this kernel cuts its sums off by design, declare it: cuts_off_sums";
 
 }  // namespace
 
@@ -244,6 +241,14 @@ End CaseRun::TellPrecision(Evidence& evidence) {
   return std::nullopt;
 }
 
+bool CaseRun::IsHeldOtherwiseBy(const Accumulator& other) {
+  assay::Plan held = plan();
+  op_->HoldTo(case_, other, held);
+  const Accumulator &before = plan().accumulator, &after = held.accumulator;
+  return after.roundoff != before.roundoff ||
+         after.truncation.roundoff != before.truncation.roundoff;
+}
+
 End CaseRun::LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look) {
   const assay::Plan own = plan();
   const auto compared = outcome_.compare;
@@ -261,7 +266,8 @@ End CaseRun::LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look)
 
 End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (ByChecksum() || !MayBeSummedNarrowly(case_.dtype) || judgement.verdict != Verdict::kFailed ||
-      judgement.findings.front().reason != Reason::kBound || stale_) {
+      judgement.findings.front().reason != Reason::kBound || stale_ ||
+      !IsHeldOtherwiseBy(NarrowestAccumulator())) {
     return std::nullopt;
   }
   CompareResult narrow;
@@ -273,7 +279,6 @@ End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (end) return end;
   if (narrow.beyond_proven == 0 && narrow.class_mismatches == 0) {
     DoubtForNarrowSums(case_.dtype, judgement);
-    SayHowToDeclare(judgement);
   }
   return std::nullopt;
 }
@@ -284,7 +289,8 @@ End CaseRun::DoubtIfCutOff(Judgement& judgement) {
            f.reason == Reason::kSuspect;
   };
   if (!MayBeCutOff(case_.dtype) || judgement.verdict != Verdict::kFailed ||
-      !std::all_of(judgement.findings.begin(), judgement.findings.end(), of_sums)) {
+      !std::all_of(judgement.findings.begin(), judgement.findings.end(), of_sums) ||
+      !IsHeldOtherwiseBy(CutOffAccumulator(case_.dtype))) {
     return std::nullopt;
   }
   Evidence cut;
@@ -293,7 +299,9 @@ End CaseRun::DoubtIfCutOff(Judgement& judgement) {
   if (std::all_of(cut.precision.begin(), cut.precision.end(),
                   [](const PrecisionFinding& f) { return f.verdict != Verdict::kFailed; })) {
     DoubtForCutOffSums(case_.dtype, judgement);
-    SayHowToDeclare(judgement);
+    if (judgement.verdict == Verdict::kInconclusive && !MayBeSummedNarrowly(case_.dtype)) {
+      judgement.findings.front().message += kDeclareIt;
+    }
   }
   return std::nullopt;
 }

@@ -49,10 +49,13 @@ class Reduce final : public Op {
 
   void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
     const std::int64_t length = ProblemOf(c).Split().length;
-    if (c.operand_roundoff && ProblemOf(c).kind_of() != ReduceKind::kSum) {
+    const auto refuse_but_for_sums = [&](bool given, std::string_view field) {
+      if (!given || ProblemOf(c).kind_of() == ReduceKind::kSum) return;
       errors.push_back(
-          {"operand_roundoff", Cat("changes nothing for a ", ProblemOf(c).kind, ": leave it out")});
-    }
+          {std::string(field), Cat("changes nothing for a ", ProblemOf(c).kind, ": leave it out")});
+    };
+    refuse_but_for_sums(c.operand_roundoff.has_value(), "operand_roundoff");
+    refuse_but_for_sums(c.cuts_off_sums, "cuts_off_sums");
     switch (ProblemOf(c).kind_of()) {
       case ReduceKind::kSum:
         if (c.dtype != DType::kI8) return CheckTerms(c, "reduce.extents", length, errors);

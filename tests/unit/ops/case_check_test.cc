@@ -129,9 +129,17 @@ TEST(CaseCheck, OnlySumsOfFormatsThatMatrixUnitsMultiplyAreCutOff) {
   EXPECT_THAT(BadFields(c), ElementsAre("cuts_off_sums")) << "it says so itself";
   c.provider = "external";
   EXPECT_THAT(BadFields(c), IsEmpty());
-  c.dtype = DType::kF32;
+  for (const DType t : {DType::kF64, DType::kF32, DType::kE4M3FN, DType::kE2M1, DType::kI8}) {
+    c.dtype = t;
+    ASSERT_THAT(BadFields(c), ElementsAre("cuts_off_sums")) << Name(t);
+    EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of"));
+  }
+  c.dtype = DType::kTF32;
+  c.problem = ReduceProblem{.extents = {4, 8}, .kind = "sum"};
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.problem = ReduceProblem{.extents = {4, 8}, .kind = "max"};
   ASSERT_THAT(BadFields(c), ElementsAre("cuts_off_sums"));
-  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for gemm of fp32"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("changes nothing for a max"));
   c.problem = SoftmaxProblem{.rows = 4, .cols = 8};
   c.dtype = DType::kBF16;
   ASSERT_THAT(BadFields(c), ElementsAre("cuts_off_sums"));
