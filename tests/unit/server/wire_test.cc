@@ -232,8 +232,16 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   rows.set_dtype(v1::DTYPE_BF16);
   rows.set_provider("user/0123456789ab");
   rows.set_intermediate_dtype(v1::DTYPE_BF16);
-  rows.set_cuts_off_sums(true);
   EXPECT_EQ(ToProto(FromProto(rows, errors)).SerializeAsString(), rows.SerializeAsString());
+
+  v1::CaseSpec product;
+  product.mutable_gemm()->set_m(8);
+  product.mutable_gemm()->set_n(8);
+  product.mutable_gemm()->set_k(8);
+  product.set_dtype(v1::DTYPE_BF16);
+  product.set_provider("user/0123456789ab");
+  product.set_cuts_off_sums(true);
+  EXPECT_EQ(ToProto(FromProto(product, errors)).SerializeAsString(), product.SerializeAsString());
   EXPECT_TRUE(errors.empty()) << errors[0].field << errors[0].message;
 }
 

@@ -119,7 +119,7 @@ probes = false
 published = { name = "a row", max_abs_error = 2.32, limit = 0.5, passed = false, source = "here" }
 [[case]]
 op = "gemm"
-dtype = "fp32"
+dtype = "tf32"
 shape = { m = 1, n = 2, k = 3 }
 verify = "checksum"
 operand_roundoff = 1e-7
