@@ -120,8 +120,6 @@ class CaseRun {
   End GatherFromOutput(Evidence& evidence);
   End TellPrecision(Evidence& evidence);
   void Doubt();
-  // No, if the case has no sums of products, or the kernel declares this accumulator.
-  bool IsHeldOtherwiseBy(const Accumulator& other);
   // Does `look` with the case held to another accumulator. Then all is as it was.
   End LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look);
   // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in.

@@ -241,14 +241,6 @@ End CaseRun::TellPrecision(Evidence& evidence) {
   return std::nullopt;
 }
 
-bool CaseRun::IsHeldOtherwiseBy(const Accumulator& other) {
-  assay::Plan held = plan();
-  op_->HoldTo(case_, other, held);
-  const Accumulator &before = plan().accumulator, &after = held.accumulator;
-  return after.roundoff != before.roundoff ||
-         after.truncation.roundoff != before.truncation.roundoff;
-}
-
 End CaseRun::LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look) {
   const assay::Plan own = plan();
   const auto compared = outcome_.compare;
@@ -266,8 +258,7 @@ End CaseRun::LookHeldTo(const Accumulator& other, absl::FunctionRef<End()> look)
 
 End CaseRun::DoubtIfNarrow(Judgement& judgement) {
   if (ByChecksum() || !MayBeSummedNarrowly(case_.dtype) || judgement.verdict != Verdict::kFailed ||
-      judgement.findings.front().reason != Reason::kBound || stale_ ||
-      !IsHeldOtherwiseBy(NarrowestAccumulator())) {
+      judgement.findings.front().reason != Reason::kBound || stale_) {
     return std::nullopt;
   }
   CompareResult narrow;
@@ -289,8 +280,7 @@ End CaseRun::DoubtIfCutOff(Judgement& judgement) {
            f.reason == Reason::kSuspect;
   };
   if (!MayBeCutOff(case_.dtype) || judgement.verdict != Verdict::kFailed ||
-      !std::all_of(judgement.findings.begin(), judgement.findings.end(), of_sums) ||
-      !IsHeldOtherwiseBy(CutOffAccumulator(case_.dtype))) {
+      !std::all_of(judgement.findings.begin(), judgement.findings.end(), of_sums)) {
     return std::nullopt;
   }
   Evidence cut;
