@@ -129,7 +129,7 @@ def test_a_function_may_cut_sums_off_if_it_declares_it(client, dtype):
     function = planted_functions.product_that_cuts_off
     silent = assay.validate(function, **case)[0]
     assert (silent.verdict, silent.reason) == ("INCONCLUSIVE", "suspect"), silent
-    assert "declare it: cuts_off_sums" in silent.message
+    assert "declare it: cuts_off_sums" in str(silent.findings)
     declared = assay.validate(function, cuts_off_sums=True, **case)
     assert declared.passed, declared
     assert "cuts sums off at a relative 2^-23" in declared[0].implementation
