@@ -188,12 +188,13 @@ void CheckDesign(const Case& c, std::vector<FieldError>& errors) {
     errors.push_back({std::string(field), Cat("changes nothing for ", OpName(c.problem), " of ",
                                               Name(c.dtype), ": leave it out")});
   };
+  // 0 for operators without sums of their operands.
   const double most_of_op = OpOf(c).traits().most_operand_roundoff;
-  // What some hardware keeps of the sums of narrower floats is so little that a broken kernel
-  // passes.
-  if (c.cuts_off_sums &&
-      (most_of_op == 0 || !MayBeCutOff(c.dtype) || MayBeSummedNarrowly(c.dtype))) {
+  if (c.cuts_off_sums && (most_of_op == 0 || !MayBeCutOff(c.dtype))) {
     changes_nothing("cuts_off_sums");
+  } else if (c.cuts_off_sums && MayBeSummedNarrowly(c.dtype)) {
+    // What some hardware keeps of such sums is so little that a broken kernel would pass.
+    errors.push_back({"cuts_off_sums", Cat("is for tf32, fp16 and bf16, got ", Name(c.dtype))});
   }
   if (!c.operand_roundoff) return;
   const double most = HasSignificandProbes(c.dtype) ||

@@ -45,8 +45,8 @@ class OddDevice : public testing::ForwardingDevice {
   std::size_t next_ = 0;
 };
 
-// Its clock goes on by `step` whenever it is read, so a launch takes one step on any machine. It
-// has no matrix unit.
+// Its clock goes on by `step` whenever it is read, so a launch takes the same few steps on any
+// machine. It has no matrix unit.
 class SteadyDevice : public OddDevice {
  public:
   explicit SteadyDevice(double step = 1e-3) : info_(cpu_->info()), step_(step) {
