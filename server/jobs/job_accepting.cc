@@ -1,11 +1,7 @@
 // How jobs come in: from callers, and from the store of an earlier daemon.
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,7 +18,6 @@
 #include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/base/job_events.h"
-#include "server/base/limit.h"
 #include "server/base/log.h"
 #include "server/base/model_name.h"
 #include "server/base/request_errors.h"
@@ -43,21 +38,6 @@ constexpr std::size_t kMaxRequestIdBytes = 128;
 // The most cases of a job that an idle device begins while the job is written. The plan of such a
 // job is in memory twice, and next to longer work a sync is nothing.
 constexpr std::size_t kMostCasesEarly = 64;
-
-// 40 random bits in letters that are not mistaken for one another.
-std::string RandomName() {
-  static constexpr std::string_view kLetters = "abcdefghijkmnpqrstuvwxyz23456789";
-  static_assert(kLetters.size() == 32);
-  std::array<unsigned char, 8> random{};
-  // std::random_device asks the processor, which takes 20 µs a number on some virtual machines.
-  if (getentropy(random.data(), random.size()) != 0) {
-    std::random_device other;
-    for (unsigned char& byte : random) byte = static_cast<unsigned char>(other());
-  }
-  std::string name = "jobs/";
-  for (const unsigned char byte : random) name += kLetters[byte % kLetters.size()];
-  return name;
-}
 
 // The daemon's, and the model and driver of the job's devices where they have one in common.
 google::protobuf::Map<std::string, std::string> EnvironmentOf(const JobPlan& plan,
@@ -116,12 +96,6 @@ v1::Job Accepted(const v1::JobSpec& spec, const JobPlan& plan, const DeviceSet& 
   return job;
 }
 
-absl::Status Stopping() {
-  return WithRetry(WithReason(absl::UnavailableError("assayd is stopping and takes no new jobs"),
-                              v1::ERROR_REASON_STOPPING),
-                   absl::Seconds(10));
-}
-
 // The end of a job that the daemon did not see; `gone`: a device that is not there any more.
 JobUpdate Interrupted(v1::Job job, std::string_view gone) {
   const v1::JobState was = job.state();
@@ -152,13 +126,11 @@ std::string TakeCancellation(v1::Job& job) {
   return why;
 }
 
-}  // namespace
-
 // The job that an earlier call with this request id made; NOT_FOUND if there was none. A retry gets
 // it even when nothing new is taken.
-absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
-                                              std::string_view request_id) {
-  absl::StatusOr<v1::Job> earlier = store_.FindRequest(request_id);
+absl::StatusOr<v1::Job> EarlierRequest(Store& store, const v1::JobSpec& spec,
+                                       std::string_view request_id) {
+  absl::StatusOr<v1::Job> earlier = store.FindRequest(request_id);
   if (!earlier.ok()) return earlier;
   v1::JobSpec asked = earlier->spec();
   if (!spec.has_budget()) asked.clear_budget();  // it may be the suite's
@@ -166,6 +138,8 @@ absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
   return BadRequestError({{"request_id", Cat("\"", request_id, "\" made ", earlier->name(),
                                              " with another spec; use a new one")}});
 }
+
+}  // namespace
 
 absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id,
                                          const AdmitJob& admit) {
@@ -177,7 +151,7 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
   CheckName("request_id", request_id, errors);
   if (!errors.empty()) return BadRequestError(errors);
   if (!request_id.empty()) {
-    absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
+    absl::StatusOr<v1::Job> earlier = EarlierRequest(store_, spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
   return CreateFor(nullptr, spec, request_id, admit);
@@ -195,7 +169,7 @@ absl::StatusOr<v1::Job> JobQueue::CreateElsewhere(const v1::ExternalJob& job,
 absl::StatusOr<v1::Job> JobQueue::CreateFor(const std::shared_ptr<CallerLink>& caller,
                                             const v1::JobSpec& spec, std::string_view request_id,
                                             const AdmitJob& admit) {
-  if (draining_) return Stopping();
+  if (absl::Status s = places_.Open(); !s.ok()) return s;
   absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_, caller != nullptr);
   if (!plan.ok()) return plan.status();
   if (caller != nullptr && plan->devices.size() != 1) {  // a caller answers one case at a time
@@ -209,39 +183,14 @@ absl::StatusOr<v1::Job> JobQueue::CreateFor(const std::shared_ptr<CallerLink>& c
   return StoreNew(job, caller, spec, admit);
 }
 
-// A new job's place in the order of acceptance and among those that wait. RESOURCE_EXHAUSTED if too
-// many jobs wait. UNAVAILABLE if the daemon began to stop while the job was planned. Drain waits
-// until the call that has the place says Arrived: its job is queued then, or refused.
-absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
-  {
-    const std::lock_guard guard(mutex_);
-    if (stopping_) return Stopping();
-    if (waiting_ < options_.max_waiting_jobs) {
-      ++waiting_;
-      ++arriving_;
-      return next_order_++;
-    }
-  }
-  if (metrics_ != nullptr) metrics_->LimitReached(Limit::kWaitingJobs);
-  return LimitReached({.limit = Limit::kWaitingJobs,
-                       .value = options_.max_waiting_jobs,
-                       .again = absl::Seconds(5)});
-}
-
-void JobQueue::Arrived() {
-  const std::lock_guard guard(mutex_);
-  --arriving_;
-  if (stopping_) changed_.notify_all();
-}
-
 absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                            const v1::JobSpec& spec, const AdmitJob& admit) {
-  const absl::StatusOr<std::int64_t> order = TakePlace();
+  const absl::StatusOr<std::int64_t> order = places_.Take();
   if (!order.ok()) return order.status();
-  const absl::Cleanup arrived = [this] { Arrived(); };
+  const absl::Cleanup arrived = [this] { places_.Arrived(); };
   absl::StatusOr<std::shared_ptr<void>> place = admit(job.job.counts().total());
   if (!place.ok()) {
-    CountWaiting(-1);
+    places_.Leave();
     return place.status();
   }
   *job.job.mutable_create_time() = TimestampNow();
@@ -250,8 +199,8 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   bool begun = false;
   for (int attempt = 0; attempt < 3; ++attempt) {
     begun = false;
-    if (attempt > 0) CountWaiting(1);  // the attempt before gave its place back
-    const NewName name = TakeName();
+    if (attempt > 0) places_.Wait();  // the attempt before gave its place back
+    const JobNames::Name name = names_.Take();
     job.job.set_name(name.text);
     // Known before it is stored: a retry of the request may ask for it at once.
     active = MakeActive(job.job, *order, job.plans, *place, caller);
@@ -263,7 +212,7 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
     if (!absl::IsAlreadyExists(written)) break;
     if (job.request_id.empty()) continue;
     // The request came twice at the same time.
-    absl::StatusOr<v1::Job> earlier = FindRequest(spec, job.request_id);
+    absl::StatusOr<v1::Job> earlier = EarlierRequest(store_, spec, job.request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
   if (!written.ok()) {
@@ -276,47 +225,8 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
   place->reset();  // the job has it
   begun ? AfterEnqueued(active) : Enqueue(active, job.plans);
   DropTimes(job.job);
-  KeepName();
+  names_.FindNext();
   return std::move(job.job);
-}
-
-JobQueue::NewName JobQueue::TakeName() {
-  {
-    const std::lock_guard guard(mutex_);
-    if (!next_name_.empty()) return {.text = std::exchange(next_name_, ""), .is_new = true};
-  }
-  return FindName();
-}
-
-JobQueue::NewName JobQueue::FindName() {
-  std::string name;
-  do {
-    name = RandomName();
-  } while (!Reserve(name));
-  // Nobody else can store it now, so that this stays true.
-  const bool is_new = absl::IsNotFound(store_.GetJob(name).status());
-  return {.text = std::move(name), .is_new = is_new};
-}
-
-// Whether no other thread has the name and no active job, whose row may be about to be written.
-bool JobQueue::Reserve(const std::string& name) {
-  const std::lock_guard guard(mutex_);
-  return !active_.contains(name) && reserved_.insert(name).second;
-}
-
-void JobQueue::KeepName() {
-  NewName found = FindName();
-  const std::lock_guard guard(mutex_);
-  if (found.is_new && next_name_.empty()) {
-    next_name_ = std::move(found.text);
-  } else {
-    reserved_.erase(found.text);
-  }
-}
-
-void JobQueue::CountWaiting(int jobs) {
-  const std::lock_guard guard(mutex_);
-  waiting_ += jobs;
 }
 
 JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
@@ -342,7 +252,6 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
   }
   const std::lock_guard guard(mutex_);
   active_.emplace(job.name(), active);
-  reserved_.erase(job.name());
   if (job.spec().has_deadline()) changed_.notify_all();  // it may be the next
   return active;
 }
@@ -376,11 +285,11 @@ void JobQueue::TakeUp(v1::Job job) {
   }
   const bool ran = job.state() == v1::JOB_STATE_RUNNING;
   if (ran) job.set_state(v1::JOB_STATE_QUEUED);
-  CountWaiting(1);
+  names_.Hold(job.name());
   v1::Job known = job;
   const std::string cancelled = TakeCancellation(known);
   // Who sent it is not known any more, and it counts for nobody.
-  const Job active = MakeActive(known, next_order_++, *plans, nullptr, nullptr);
+  const Job active = MakeActive(known, places_.TakeUp(), *plans, nullptr, nullptr);
   if (ran) {
     JobUpdate again{.name = job.name(), .job = job};
     again.events.push_back(

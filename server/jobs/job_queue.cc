@@ -23,6 +23,28 @@ namespace {
 // How often a daemon that starts looks whether its first writes wait for room.
 constexpr absl::Duration kLookForRoom = absl::Milliseconds(100);
 
+// Null where the job has none, or it is gone: deleted, or the device changed since the
+// job was accepted, which the job then says.
+std::unique_ptr<BaselineIndex> BaselineOf(ActiveJob& job, std::string_view device, Store& store,
+                                          Baselines& baselines) {
+  if (!job.has_baseline || job.cancel.cancelled()) return nullptr;
+  const absl::StatusOr<v1::Job> stored = store.GetJob(job.name);
+  absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline =
+      stored.ok() ? baselines.Of(*stored, device) : stored.status();
+  if (baseline.ok()) return *std::move(baseline);
+  v1::Finding finding =
+      MakeFinding(v1::REASON_BASELINE,
+                  Cat("no time was held against the baseline: ", baseline.status().message()));
+  // So that it is not taken for what else there is to say of a baseline.
+  finding.set_subject(stored.ok() && !stored->spec().baseline().empty() ? stored->spec().baseline()
+                                                                        : "baseline");
+  // A baseline that is gone is gone for every device.
+  if (!absl::IsNotFound(baseline.status())) finding.set_device(std::string(device));
+  const std::lock_guard guard(job.mutex);
+  AddOnce(std::move(finding), job.status);
+  return nullptr;
+}
+
 }  // namespace
 
 void JobQueue::DropTimes(v1::Job& job) {
@@ -37,6 +59,8 @@ JobQueue::JobQueue(Store& store, DeviceSet& devices, Metrics* metrics, const Job
       metrics_(metrics),
       baselines_(store),
       options_(options),
+      names_(store),
+      places_(options.max_waiting_jobs, metrics),
       recorder_(store, metrics,
                 {.refused = [this](const Job& job, const absl::Status& s) { Unwritable(job, s); },
                  .all_answered =
@@ -67,7 +91,7 @@ absl::Status JobQueue::Start() {
   // How the jobs ended is known before anybody can ask, unless it has to wait for room.
   while (!recorder_.WaitIdle(kLookForRoom) && store_state().full.empty()) {
   }
-  KeepName();
+  names_.FindNext();
   for (auto& runner : runners_) runner->Start();
   clock_ = std::thread([this] { ClockLoop(); });
   ended_ = std::thread([this] { EndedPartsLoop(); });
@@ -185,8 +209,8 @@ DeviceRunner* JobQueue::RunnerOf(std::string_view device) {
 }
 
 void JobQueue::NoLongerWaits(const Job& job) {
+  places_.Leave();
   const std::lock_guard guard(mutex_);
-  --waiting_;
   job->place.reset();
 }
 
@@ -210,7 +234,8 @@ void JobQueue::RunPart(const JobPart& part) {
     runner.AddDepth(-part.cases);
   } else {
     const std::set<std::int32_t> done(indices->begin(), indices->end());
-    const std::unique_ptr<BaselineIndex> baseline = BaselineOf(job, part.device->device_id());
+    const std::unique_ptr<BaselineIndex> baseline =
+        BaselineOf(*job, part.device->device_id(), store_, baselines_);
     for (const DevicePlan& plan : *plans) {
       if (plan.device != part.device->device_id()) continue;
       DevicePass({store_, recorder_, runner, options_}, job, plan, done, baseline.get()).Run();
@@ -219,34 +244,14 @@ void JobQueue::RunPart(const JobPart& part) {
   EndPart(job);
 }
 
-// Null where the job has none, or it is gone: deleted, or the device changed since the
-// job was accepted, which the job then says.
-std::unique_ptr<BaselineIndex> JobQueue::BaselineOf(const Job& job, std::string_view device) {
-  if (!job->has_baseline || job->cancel.cancelled()) return nullptr;
-  const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
-  absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline =
-      stored.ok() ? baselines_.Of(*stored, device) : stored.status();
-  if (baseline.ok()) return *std::move(baseline);
-  v1::Finding finding =
-      MakeFinding(v1::REASON_BASELINE,
-                  Cat("no time was held against the baseline: ", baseline.status().message()));
-  // So that it is not taken for what else there is to say of a baseline.
-  finding.set_subject(stored.ok() && !stored->spec().baseline().empty() ? stored->spec().baseline()
-                                                                        : "baseline");
-  // A baseline that is gone is gone for every device.
-  if (!absl::IsNotFound(baseline.status())) finding.set_device(std::string(device));
-  const std::lock_guard guard(job->mutex);
-  AddOnce(std::move(finding), job->status);
-  return nullptr;
-}
-
 void JobQueue::Forget(const Job& job) {
   const std::lock_guard guard(mutex_);
   active_.erase(job->name);
   {
     const std::lock_guard job_guard(job->mutex);
-    if (job->status.state() == v1::JOB_STATE_QUEUED) --waiting_;  // it never began
+    if (job->status.state() == v1::JOB_STATE_QUEUED) places_.Leave();  // it never began
   }
+  names_.Release(job->name);
   job->place.reset();
   if (draining_) changed_.notify_all();  // nobody else waits for the end of a job
 }
@@ -283,18 +288,15 @@ absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
 void JobQueue::Drain(absl::Duration grace) {
   std::call_once(drained_, [&] {
     const absl::Time deadline = EvenTime() + grace;
-    {
-      const std::lock_guard guard(mutex_);
-      stopping_ = true;
-    }
+    places_.Close();
     for (auto& runner : runners_) runner->Close();
     draining_ = true;
     for (auto& runner : runners_) runner->WaitIdle(deadline);
     store_.HoldNoMore();
+    places_.WaitForArriving();
     std::vector<std::shared_ptr<ActiveJob>> left;
     {
-      std::unique_lock guard(mutex_);
-      changed_.wait(guard, [this] { return arriving_ == 0; });
+      const std::lock_guard guard(mutex_);
       for (const auto& [name, job] : active_) left.push_back(job);
     }
     for (const auto& job : left) {

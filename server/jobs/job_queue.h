@@ -8,9 +8,10 @@
 // that left their queues: each may have thousands of results to write.
 //
 // Locks, in the order in which they may be taken: a job's submit_mutex, the queue's mutex, a job's
-// mutex. A runner's mutex is taken with a job's submit_mutex or with no lock. The store's Submit is
-// called with a job's submit_mutex alone; the hubs are called with no lock. The store's writer
-// thread comes in through the recorder's callbacks and StoreChanged.
+// mutex. A runner's mutex is taken with a job's submit_mutex or with no lock; those of JobNames and
+// JobPlaces with any. The store's Submit is called with a job's submit_mutex alone; the hubs are
+// called with no lock. The store's writer thread comes in through the recorder's callbacks and
+// StoreChanged.
 #ifndef ASSAY_SERVER_JOBS_JOB_QUEUE_H_
 #define ASSAY_SERVER_JOBS_JOB_QUEUE_H_
 
@@ -22,7 +23,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -30,6 +30,8 @@
 
 #include "server/jobs/job_conclusion.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/job_names.h"
+#include "server/jobs/job_places.h"
 #include "server/pass/active_job.h"
 #include "server/pass/device_runner.h"
 #include "server/pass/job_recorder.h"
@@ -69,27 +71,12 @@ class JobQueue final : public JobManager {
 
   // Accepting. TakeUp resumes or ends a job that an earlier daemon left.
   void TakeUp(v1::Job job);
-  absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
-  absl::StatusOr<std::int64_t> TakePlace();
-  void Arrived();
-  void CountWaiting(int jobs);
   // `caller` may be null.
   absl::StatusOr<v1::Job> CreateFor(const std::shared_ptr<CallerLink>& caller,
                                     const v1::JobSpec& spec, std::string_view request_id,
                                     const AdmitJob& admit);
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const std::shared_ptr<CallerLink>& caller,
                                    const v1::JobSpec& spec, const AdmitJob& admit);
-  // The name of a new job, reserved until the job is active, and whether no job in the store has
-  // it.
-  struct NewName {
-    std::string text;
-    bool is_new = false;
-  };
-  NewName TakeName();
-  NewName FindName();
-  bool Reserve(const std::string& name);
-  // Looks for the next job's name ahead, as to look in the store takes time.
-  void KeepName();
   // A job that is counted among those that wait. No active job has its name.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,
                  std::shared_ptr<void> place, std::shared_ptr<CallerLink> caller);
@@ -100,7 +87,6 @@ class JobQueue final : public JobManager {
   // Running: a device's part of a job, on the thread of its runner.
   void RunPart(const JobPart& part);
   void NoLongerWaits(const Job& job);
-  std::unique_ptr<BaselineIndex> BaselineOf(const Job& job, std::string_view device);
   void EndPart(const Job& job);
 
   // Ending.
@@ -126,6 +112,8 @@ class JobQueue final : public JobManager {
   Metrics* const metrics_;
   Baselines baselines_;
   const JobOptions options_;
+  JobNames names_;
+  JobPlaces places_;
   JobRecorder recorder_;
   const JobConclusion conclusion_;
   std::vector<std::unique_ptr<DeviceRunner>> runners_;
@@ -136,12 +124,6 @@ class JobQueue final : public JobManager {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // any of the below
   std::map<std::string, Job, std::less<>> active_;
-  bool stopping_ = false;            // no job takes a place any more
-  int arriving_ = 0;                 // calls between TakePlace and Arrived
-  int waiting_ = 0;                  // jobs not begun, those that are being stored too
-  std::int64_t next_order_ = 0;      // of acceptance
-  std::set<std::string> reserved_;   // names that were found and whose jobs are not active yet
-  std::string next_name_;            // of those; no job has it; empty: none is known
   std::deque<JobPart> ended_parts_;  // left their queues and are to end
   std::deque<Job> ends_due_;         // whose last answer came; the clock ends them
   std::vector<Job> unwritten_;       // ends that could not be written
