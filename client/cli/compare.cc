@@ -160,25 +160,9 @@ ExitCode Compare(const Context& context, const CompareOptions& options) {
   });
 }
 
-}  // namespace
-
-void AddCompareCommand(CLI::App& app, Context& context) {
-  CLI::App* compare = app.add_subcommand(
-      "compare",
-      "compare tensors of your own (.npy) with others, with a digest, or with a reference");
-  auto options = std::make_shared<CompareOptions>();
-  compare->add_option("ACTUAL", options->actual, "the .npy file under test")->type_name("FILE");
-  compare
-      ->add_option(
-          "EXPECTED", options->expected,
-          "the .npy file that ACTUAL is compared with, of any type; not with --expected-digest; "
-          "with --inputs it is checked too")
-      ->type_name("FILE");
-  for (const OwnOption& own : kOwnOptions) {
-    compare->add_option(absl::StrCat("--", own.flag), options->own[own.flag], own.help)
-        ->type_name(own.type);
-  }
-  // What any operator's problem says; operators share words.
+// Adds the options of every operator's problem, each once, and returns them in their order.
+// Operators share words: the help says what each means by one.
+std::vector<std::string> AddOperationOptions(CLI::App& compare, CompareOptions& options) {
   struct Meaning {
     std::string operators;
     std::string help;
@@ -208,7 +192,7 @@ void AddCompareCommand(CLI::App& app, Context& context) {
         absl::StrJoin(meanings[flag], "; ", [](std::string* out, const Meaning& meaning) {
           absl::StrAppend(out, meaning.operators, ": ", meaning.help);
         });
-    auto* added = compare->add_option("--" + flag, options->operation[flag], help);
+    auto* added = compare.add_option("--" + flag, options.operation[flag], help);
     added->group(kOperationGroup);
     if (option.value.empty()) {
       added->expected(0, 1)->type_name("")->default_str("");
@@ -216,6 +200,28 @@ void AddCompareCommand(CLI::App& app, Context& context) {
       added->type_name(option.value);
     }
   }
+  return order;
+}
+
+}  // namespace
+
+void AddCompareCommand(CLI::App& app, Context& context) {
+  CLI::App* compare = app.add_subcommand(
+      "compare",
+      "compare tensors of your own (.npy) with others, with a digest, or with a reference");
+  auto options = std::make_shared<CompareOptions>();
+  compare->add_option("ACTUAL", options->actual, "the .npy file under test")->type_name("FILE");
+  compare
+      ->add_option(
+          "EXPECTED", options->expected,
+          "the .npy file that ACTUAL is compared with, of any type; not with --expected-digest; "
+          "with --inputs it is checked too")
+      ->type_name("FILE");
+  for (const OwnOption& own : kOwnOptions) {
+    compare->add_option(absl::StrCat("--", own.flag), options->own[own.flag], own.help)
+        ->type_name(own.type);
+  }
+  const std::vector<std::string> order = AddOperationOptions(*compare, *options);
   compare->footer(
       "Both files may be of different types: a kernel's float16 against a reference of float64.\n"
       "Extents of the operation follow from the shapes of its inputs.\n"

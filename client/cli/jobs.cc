@@ -213,25 +213,8 @@ ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {
   return code;
 }
 
-}  // namespace
-
-void AddJobCommands(CLI::App& app, Context& context) {
+void AddShow(CLI::App& app, Context& context) {
   auto name = std::make_shared<std::string>();
-  auto* watch =
-      app.add_subcommand("watch", "follow a job to its end; the exit code tells its verdict");
-  watch->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
-  context.OnRun(watch, [name](const Context& of) { return WatchJob(of, *name); });
-
-  auto* jobs = app.add_subcommand("jobs", "list the jobs, newest first");
-  auto filter = std::make_shared<std::string>();
-  auto limit = std::make_shared<std::string>("100");
-  jobs->add_option("--filter", *filter,
-                   "state=RUNNING, verdict=FAILED, suite=NAME, label.KEY=VALUE; several with AND "
-                   "between them")
-      ->type_name("TEXT");
-  jobs->add_option("--limit", *limit, "how many jobs to list (default 100)")->type_name("N");
-  context.OnRun(jobs, [filter, limit](const Context& of) { return ListJobs(of, *filter, *limit); });
-
   auto which = std::make_shared<std::string>();
   auto* show = app.add_subcommand(
       "show", "show a job's results with their numbers, or everything about one case");
@@ -280,6 +263,28 @@ void AddJobCommands(CLI::App& app, Context& context) {
       return which->empty() ? ReportJob(context, *name, true) : ShowCase(context, *name, *which);
     };
   });
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& app, Context& context) {
+  auto name = std::make_shared<std::string>();
+  auto* watch =
+      app.add_subcommand("watch", "follow a job to its end; the exit code tells its verdict");
+  watch->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
+  context.OnRun(watch, [name](const Context& of) { return WatchJob(of, *name); });
+
+  auto* jobs = app.add_subcommand("jobs", "list the jobs, newest first");
+  auto filter = std::make_shared<std::string>();
+  auto limit = std::make_shared<std::string>("100");
+  jobs->add_option("--filter", *filter,
+                   "state=RUNNING, verdict=FAILED, suite=NAME, label.KEY=VALUE; several with AND "
+                   "between them")
+      ->type_name("TEXT");
+  jobs->add_option("--limit", *limit, "how many jobs to list (default 100)")->type_name("N");
+  context.OnRun(jobs, [filter, limit](const Context& of) { return ListJobs(of, *filter, *limit); });
+
+  AddShow(app, context);
 
   auto* report = app.add_subcommand("report", "print a job's report, in any --format");
   report->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();

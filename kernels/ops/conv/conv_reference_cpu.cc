@@ -145,6 +145,10 @@ class PatchSource final : public PanelSource {
   const std::int64_t origin_;
 };
 
+bool IsPadded(const ConvShape& s) {
+  return std::any_of(s.padding.begin(), s.padding.end(), [](std::int64_t p) { return p > 0; });
+}
+
 bool AllFinite(const TensorView& view) {
   std::vector<double> line(static_cast<std::size_t>(view.extents.cols));
   double sum = 0.0;  // of w·0: NaN if there is an Inf or NaN
@@ -247,6 +251,25 @@ std::vector<double> RootsOfFilters(const ConvShape& s, DType input, const Tensor
   return roots;
 }
 
+struct Roots {
+  std::vector<double> patches, filters;
+};
+
+Roots RootsOf(const ConvShape& s, DType input, std::span<const TensorView> inputs) {
+  return {RootsOfPatches(s, inputs[0]), RootsOfFilters(s, input, inputs[1])};
+}
+
+// The rows of a tile: fewer where there would be too few tiles for all threads. `others`: how many
+// tiles stand beside each one.
+std::int64_t TileHeight(std::int64_t rows, std::int64_t others) {
+  std::int64_t height = kTileRows;
+  while (height > kTileRows / 8 &&
+         others * ((rows + height - 1) / height) < std::int64_t{4} * ParallelWidth()) {
+    height /= 2;
+  }
+  return height;
+}
+
 // r, E and σ of a tile. Its parts are finished while they are in the cache.
 void FinishedProduct(const PanelSource& a, const PanelSource& b, std::int64_t terms,
                      const ProductTile& tile, const ProductBound& bound, const TileDeviations& to,
@@ -272,11 +295,9 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
                       DType output) {
   const ConvShape s = MakeConvShape(problem);
   const ProductBound bound = MakeProductBound(input, s.terms(), flushes_subnormals, accumulator);
-  // Where a tap lies in the padding, a product would take 0·inf. The plain loops know better, but
-  // take long.
-  const bool padded =
-      std::any_of(s.padding.begin(), s.padding.end(), [](std::int64_t p) { return p > 0; });
-  if (padded && !AllFinite(inputs[1])) {
+  if (IsPadded(s) && !AllFinite(inputs[1])) {
+    // Where a tap lies in the padding, a product would take 0·inf. The plain loops know better, but
+    // take long.
     const std::int64_t count = s.batch * s.filters * s.positions();
     if (AllNan(inputs[1])) {
       FillFromNanWeights(s, bound, value, allowance);
@@ -288,24 +309,15 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
     return;
   }
   const SumModel sums = MakeSumModel(input, s.terms(), AccumulatorOf(input, accumulator));
-  const OutputSteps steps = OutputStepsOf(output);
-  std::vector<double> patch_roots, filter_roots;
-  if (deviation != nullptr) {
-    patch_roots = RootsOfPatches(s, inputs[0]);
-    filter_roots = RootsOfFilters(s, input, inputs[1]);
-  }
+  Roots roots;
+  if (deviation != nullptr) roots = RootsOf(s, input, inputs);
   const std::int64_t filters = s.group_filters(), positions = s.positions();
   const std::int64_t m = s.channels_last ? positions : filters;
   const std::int64_t n = s.channels_last ? filters : positions;
   const std::int64_t ld = s.channels_last ? s.filters : positions;
   const std::int64_t col_tiles = (n + kTileCols - 1) / kTileCols;
-  std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 && s.batch * s.groups * col_tiles * ((m + height - 1) / height) <
-                                       std::int64_t{4} * ParallelWidth()) {
-    height /= 2;
-  }
-  const std::int64_t row_tiles = (m + height - 1) / height;
-  const std::int64_t tiles = row_tiles * col_tiles;
+  const std::int64_t height = TileHeight(m, s.batch * s.groups * col_tiles);
+  const std::int64_t tiles = (m + height - 1) / height * col_tiles;
   ParallelForDynamic(s.batch * s.groups * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t image = t / tiles / s.groups, group = t / tiles % s.groups;
@@ -318,23 +330,21 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
       const std::int64_t at = s.channels_last
                                   ? (image * positions + row0) * s.filters + group * filters + col0
                                   : (image * s.filters + group * filters + row0) * positions + col0;
-      double* r = value + at;
-      double* e = allowance == nullptr ? nullptr : allowance + at;
       const PanelSource& a = s.channels_last ? static_cast<const PanelSource&>(patches) : weights;
       const PanelSource& b = s.channels_last ? static_cast<const PanelSource&>(weights) : patches;
-      if (e == nullptr) {
-        ExactProduct(a, b, s.terms(), largest, tile, r, ld);
+      if (allowance == nullptr) {
+        ExactProduct(a, b, s.terms(), largest, tile, value + at, ld);
         continue;
       }
-      TileDeviations to = {sums, steps, nullptr, nullptr, nullptr};
+      TileDeviations to = {sums, OutputStepsOf(output), nullptr, nullptr, nullptr};
       if (deviation != nullptr) {
-        const double* of_patches = patch_roots.data() + (image * s.groups + group) * positions;
-        const double* of_filters = filter_roots.data() + group * filters;
-        to.rows = (s.channels_last ? of_patches : of_filters) + row0;
-        to.columns = (s.channels_last ? of_filters : of_patches) + col0;
+        const double* patch = roots.patches.data() + (image * s.groups + group) * positions;
+        const double* filter = roots.filters.data() + group * filters;
+        to.rows = (s.channels_last ? patch : filter) + row0;
+        to.columns = (s.channels_last ? filter : patch) + col0;
         to.deviation = deviation + at;
       }
-      FinishedProduct(a, b, s.terms(), tile, bound, to, r, e, ld);
+      FinishedProduct(a, b, s.terms(), tile, bound, to, value + at, allowance + at, ld);
     }
   });
 }

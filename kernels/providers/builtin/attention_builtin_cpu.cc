@@ -266,11 +266,44 @@ void ScoreBlock(const AttentionLaunch& a, const MatrixSource<T>& q, const Matrix
   }
 }
 
+// Divides the sums of the rows by their weights, and stores them.
+template <class Raw, class T, class TOut>
+void StoreRows(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, std::int64_t rows,
+               const Queries<Raw>& w) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const Raw factor = static_cast<Raw>(a.value_scale);
+  const std::int64_t ldo = a.padded_dim();
+  constexpr Raw kNaN = std::numeric_limits<Raw>::quiet_NaN();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    TOut* to = static_cast<TOut*>(a.o) + (head * a.seq + q0 + i) * a.dim;
+    const bool coded = std::is_same_v<T, Coded>;
+    const Raw sum = w.sum[i] * static_cast<Raw>(coded ? internal::kWeightFactor : 1.0);
+    const bool empty = w.seen[i] == Seen::kNothing;
+    // If the sum is 0, every visible score was −inf: exp(−inf + inf) is NaN.
+    const bool nan = empty ? a.masked_rows_nan : w.seen[i] == Seen::kNaN || w.sum[i] == 0;
+    for (std::int64_t c = 0; c < a.dim; c += lanes) {
+      auto out = hn::Div(hn::Load(d, w.o + i * ldo + c), hn::Set(d, sum));
+      if (factor != Raw{1}) out = hn::Mul(out, hn::Set(d, factor));
+      if (nan) {
+        out = hn::Set(d, kNaN);
+      } else if (empty) {
+        out = hn::Zero(d);
+      }
+      const std::int64_t rest = a.dim - c;
+      if (rest >= lanes) {
+        StoreAs(d, out, to + c);
+      } else {
+        StoreFirst(d, out, to + c, static_cast<std::size_t>(rest));
+      }
+    }
+  }
+}
+
 template <class Raw, class T, class TOut>
 void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, std::int64_t rows,
                  Queries<Raw>& w) {
   using Arithmetic = FloatArithmetic<Raw>;
-  constexpr Raw kNaN = std::numeric_limits<Raw>::quiet_NaN();
   const std::int64_t kv_head = head / a.group;
   const auto rows_of = [&](const void* data, std::int64_t first) {
     return Elements<T>::Of(data, a.in) + first * a.dim;
@@ -326,31 +359,7 @@ void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, s
       MultiplyBlock<Arithmetic>(w.p, w.packed_v, rows, cols, keys, w.o, ldo);
     }
   }
-  const hn::ScalableTag<Raw> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const Raw factor = static_cast<Raw>(a.value_scale);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    TOut* to = static_cast<TOut*>(a.o) + (head * a.seq + q0 + i) * a.dim;
-    const Raw sum = w.sum[i] * static_cast<Raw>(kCoded ? internal::kWeightFactor : 1.0);
-    const bool empty = w.seen[i] == Seen::kNothing;
-    // If the sum is 0, every visible score was −inf: exp(−inf + inf) is NaN.
-    const bool nan = empty ? a.masked_rows_nan : w.seen[i] == Seen::kNaN || w.sum[i] == 0;
-    for (std::int64_t c = 0; c < a.dim; c += lanes) {
-      auto out = hn::Div(hn::Load(d, w.o + i * ldo + c), hn::Set(d, sum));
-      if (factor != Raw{1}) out = hn::Mul(out, hn::Set(d, factor));
-      if (nan) {
-        out = hn::Set(d, kNaN);
-      } else if (empty) {
-        out = hn::Zero(d);
-      }
-      const std::int64_t rest = a.dim - c;
-      if (rest >= lanes) {
-        StoreAs(d, out, to + c);
-      } else {
-        StoreFirst(d, out, to + c, static_cast<std::size_t>(rest));
-      }
-    }
-  }
+  StoreRows<Raw, T, TOut>(a, head, q0, rows, w);
 }
 
 template <class Raw, class T, class TOut>

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/runtime/gpu/stream_of.h"
 #include "kernels/text/cat.h"
 
@@ -73,6 +75,47 @@ absl::StatusOr<std::vector<Descriptor>> Proposals(const Descriptor& graph,
   if (!heuristic.status().ok()) return heuristic.status();
   while (static_cast<std::int64_t>(configs.size()) > got) configs.pop_back();
   return configs;
+}
+
+// A plan of an engine that is accepted.
+struct Planned {
+  Descriptor plan;
+  std::int64_t engine;
+  std::int64_t workspace;  // [bytes]
+  bool tensor_cores;
+};
+
+// Makes a plan of one of the heuristic's proposals. If it is not accepted, tells `refuse` why. An
+// engine that cannot be queried is not trusted.
+std::optional<Planned> MakePlan(cudnnHandle_t handle, Descriptor& config, const EngineRules& rules,
+                                std::int64_t limit,
+                                absl::FunctionRef<void(std::string_view)> refuse) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.get();
+  config.Get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
+  std::int64_t number = -1;
+  engine.Get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
+  const Notes notes(engine);
+  if (!config.status().ok() || !engine.status().ok()) return std::nullopt;
+  if (const std::string_view why = notes.Refusal(rules); !why.empty()) {
+    refuse(Cat("engine ", number, ": ", why));
+    return std::nullopt;
+  }
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle)
+      .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+      .Finalize();
+  std::int64_t bytes = 0;
+  plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
+  if (!plan.status().ok()) {
+    refuse(Cat("engine ", number, ": ", plan.status().message()));
+    return std::nullopt;
+  }
+  if (bytes > limit) {
+    refuse(Cat("engine ", number, ": workspace of ", bytes, " bytes; the limit is ", limit));
+    return std::nullopt;
+  }
+  return Planned{std::move(plan), number, bytes, notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)};
 }
 
 }  // namespace
@@ -146,52 +189,28 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::Make(std::span<const Descriptor> op
 
   const std::int64_t limit = std::min(kWorkspace, device.arena().available_bytes(1));
   std::string refused;
+  const auto refuse = [&refused](std::string_view why) {
+    Append(&refused, refused.empty() ? "" : "; ", why);
+  };
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     absl::StatusOr<std::vector<Descriptor>> configs = Proposals(graph, mode);
     if (!configs.ok()) {
       if (!absl::IsUnimplemented(configs.status())) return configs.status();
-      Append(&refused, refused.empty() ? "" : "; ", configs.status().message());
+      refuse(std::string(configs.status().message()));
       continue;
     }
     for (Descriptor& config : *configs) {
-      Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-      cudnnBackendDescriptor_t raw = engine.get();
-      config.Get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
-      std::int64_t number = -1;
-      engine.Get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
-      const Notes notes(engine);
-      // An engine that cannot be queried is not trusted.
-      if (!config.status().ok() || !engine.status().ok()) continue;
-      const auto refuse = [&](std::string_view why) {
-        Append(&refused, refused.empty() ? "" : "; ", "engine ", number, ": ", why);
-      };
-      if (const std::string_view why = notes.Refusal(rules); !why.empty()) {
-        refuse(why);
-        continue;
-      }
-      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, *handle)
-          .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
-          .Finalize();
-      std::int64_t bytes = 0;
-      plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
-      if (!plan.status().ok()) {
-        refuse(std::string_view(plan.status().message().data(), plan.status().message().size()));
-        continue;
-      }
-      if (bytes > limit) {
-        refuse(Cat("workspace of ", bytes, " bytes; the limit is ", limit));
-        continue;
-      }
-      ExecutionPlan made(device, *handle, std::move(graph), std::move(plan));
-      if (bytes > 0) {
-        const absl::StatusOr<Block> block = device.arena().Allocate(bytes, /*guarded=*/true);
+      std::optional<Planned> planned = MakePlan(*handle, config, rules, limit, refuse);
+      if (!planned) continue;
+      ExecutionPlan made(device, *handle, std::move(graph), std::move(planned->plan));
+      if (planned->workspace > 0) {
+        const auto block = device.arena().Allocate(planned->workspace, /*guarded=*/true);
         if (!block.ok()) return block.status();
         made.workspace_ = block->data;
       }
-      made.text_ = Cat("cudnn ", Library().version, " engine ", number,
-                       notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ? ", tensor cores" : "",
-                       ", workspace ", bytes, " bytes, deterministic");
+      made.text_ = Cat("cudnn ", Library().version, " engine ", planned->engine,
+                       planned->tensor_cores ? ", tensor cores" : "", ", workspace ",
+                       planned->workspace, " bytes, deterministic");
       return made;
     }
   }

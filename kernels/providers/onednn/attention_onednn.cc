@@ -79,6 +79,56 @@ struct Formats {
   memory::data_type in, out;
 };
 
+Step Matmul(const std::string& key, const Desc& a, const Desc& w, const Desc& d, float scale) {
+  Step step(onednn::Compile(key, [&] {
+    dnnl::primitive_attr attr = onednn::UserScratchpad();
+    if (scale != 1.0F) attr.set_output_scales(0, {scale});
+    return onednn::Finish<dnnl::matmul>(
+        dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, w, d), attr, onednn::CpuEngine()));
+  }));
+  step.Bind(DNNL_ARG_SRC, a);
+  step.Bind(DNNL_ARG_WEIGHTS, w);
+  step.Bind(DNNL_ARG_DST, d);
+  return step;
+}
+
+// In place, over the last axis.
+Step Softmax(const std::string& key, const Desc& s) {
+  Step step(onednn::Compile(key, [&] {
+    return onednn::Finish<dnnl::softmax_v2_forward>(dnnl::softmax_v2_forward::primitive_desc(
+        dnnl::softmax_v2_forward::desc(dnnl::prop_kind::forward_inference,
+                                       dnnl::algorithm::softmax_accurate, s, s,
+                                       /*softmax_axis=*/2),
+        onednn::UserScratchpad(), onednn::CpuEngine()));
+  }));
+  step.Bind(DNNL_ARG_SRC, s);
+  step.Bind(DNNL_ARG_DST, s);
+  return step;
+}
+
+Step Round(const std::string& key, const Desc& from, const Desc& to) {
+  Step step(onednn::Compile(key, [&] {
+    return onednn::Finish<dnnl::reorder>(dnnl::reorder::primitive_desc(
+        onednn::CpuEngine(), from, onednn::CpuEngine(), to, onednn::UserScratchpad()));
+  }));
+  step.Bind(DNNL_ARG_FROM, from);
+  step.Bind(DNNL_ARG_TO, to);
+  return step;
+}
+
+// In place; the mask is the same for all heads.
+Step AddMask(const std::string& key, const Desc& heads, const Desc& mask) {
+  Step step(onednn::Compile(key, [&] {
+    return onednn::Finish<dnnl::binary>(dnnl::binary::primitive_desc(
+        dnnl::binary::desc(dnnl::algorithm::binary_add, heads, mask, heads),
+        onednn::UserScratchpad(), onednn::CpuEngine()));
+  }));
+  step.Bind(DNNL_ARG_SRC_0, heads);
+  step.Bind(DNNL_ARG_SRC_1, mask);
+  step.Bind(DNNL_ARG_DST, heads);
+  return step;
+}
+
 Stage MakeStage(const AttentionProblem& p, const Blocking& b, const Formats& f, std::int64_t units,
                 std::int64_t rows) {
   const std::int64_t group = b.by_rows ? 1 : p.heads / p.KvHeads();
@@ -97,57 +147,17 @@ Stage MakeStage(const AttentionProblem& p, const Blocking& b, const Formats& f, 
   const Desc prob = Dense3(f.in, units, queries, keys);
   const Desc o = Dense3(f.out, units, queries, p.dim);
 
-  const auto matmul = [](const Desc& a, const Desc& w, const Desc& d, float scale) {
-    dnnl::primitive_attr attr = onednn::UserScratchpad();
-    if (scale != 1.0F) attr.set_output_scales(0, {scale});
-    return onednn::Finish<dnnl::matmul>(
-        dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, w, d), attr, onednn::CpuEngine()));
-  };
-  Stage stage{
-      .units = units,
-      .rows = rows,
-      .scores =
-          Step(onednn::Compile(key + " scores", [&] { return matmul(q, k_t, s, score_scale); })),
-      .mask = std::nullopt,
-      .softmax = Step(onednn::Compile(key + " softmax",
-                                      [&] {
-                                        return onednn::Finish<dnnl::softmax_v2_forward>(
-                                            dnnl::softmax_v2_forward::primitive_desc(
-                                                dnnl::softmax_v2_forward::desc(
-                                                    dnnl::prop_kind::forward_inference,
-                                                    dnnl::algorithm::softmax_accurate, s, s,
-                                                    /*softmax_axis=*/2),
-                                                onednn::UserScratchpad(), onednn::CpuEngine()));
-                                      })),
-      .round = std::nullopt,
-      .values = Step(onednn::Compile(key + " values", [&] { return matmul(prob, v, o, 1.0F); }))};
-  stage.scores.Bind(DNNL_ARG_SRC, q);
-  stage.scores.Bind(DNNL_ARG_WEIGHTS, k_t);
-  stage.scores.Bind(DNNL_ARG_DST, s);
-  stage.softmax.Bind(DNNL_ARG_SRC, s);
-  stage.softmax.Bind(DNNL_ARG_DST, s);
-  if (f.in != kF32) {
-    stage.round.emplace(onednn::Compile(key + " round", [&] {
-      return onednn::Finish<dnnl::reorder>(dnnl::reorder::primitive_desc(
-          onednn::CpuEngine(), s, onednn::CpuEngine(), prob, onednn::UserScratchpad()));
-    }));
-    stage.round->Bind(DNNL_ARG_FROM, s);
-    stage.round->Bind(DNNL_ARG_TO, prob);
-  }
-  stage.values.Bind(DNNL_ARG_SRC, prob);
-  stage.values.Bind(DNNL_ARG_WEIGHTS, v);
-  stage.values.Bind(DNNL_ARG_DST, o);
+  Stage stage{.units = units,
+              .rows = rows,
+              .scores = Matmul(key + " scores", q, k_t, s, score_scale),
+              .mask = std::nullopt,
+              .softmax = Softmax(key + " softmax", s),
+              .round = std::nullopt,
+              .values = Matmul(key + " values", prob, v, o, 1.0F)};
+  if (f.in != kF32) stage.round = Round(key + " round", s, prob);
   if (p.causal || p.masked()) {
-    const Desc heads = Dense3(kF32, units * group, rows, keys);
-    const Desc mask = Dense3(kF32, 1, rows, keys);
-    stage.mask.emplace(onednn::Compile(key + " mask", [&] {
-      return onednn::Finish<dnnl::binary>(dnnl::binary::primitive_desc(
-          dnnl::binary::desc(dnnl::algorithm::binary_add, heads, mask, heads),
-          onednn::UserScratchpad(), onednn::CpuEngine()));
-    }));
-    stage.mask->Bind(DNNL_ARG_SRC_0, heads);
-    stage.mask->Bind(DNNL_ARG_SRC_1, mask);
-    stage.mask->Bind(DNNL_ARG_DST, heads);
+    stage.mask = AddMask(key + " mask", Dense3(kF32, units * group, rows, keys),
+                         Dense3(kF32, 1, rows, keys));
   }
   return stage;
 }

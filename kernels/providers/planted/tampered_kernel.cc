@@ -218,7 +218,6 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
                                      int launch, gpu::Stream stream) const {
   const Extents& e = output.extents;
   const DType dtype = output.dtype;
-  auto* first = output.as<unsigned char>();
   // Changes of the drawn tile, of the drawn element, and of the whole output.
   const auto tile = [&](Change change) {
     return Do({.change = change, .view = output, .tile = tile_}, stream);
@@ -259,10 +258,6 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
               stream);
   }
   if (LeavesUnwritten()) return tile(Change::kPutBack);
-  if (Is("past-the-end")) {
-    return gpu::LaunchOverwrite(first + output.bytes(), kOverrun, 0, stream);
-  }
-  if (Is("before-the-start")) return gpu::LaunchOverwrite(first - kOverrun, kOverrun, 0, stream);
   if (Is("writes-padding")) {
     return Do({.change = Change::kSet,
                .view = output,
@@ -276,10 +271,20 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
   }
   if (Is("nondeterministic") && launch % 2 == 1) return element(Change::kFlip, 1);
   if (Is("race") && IsDrawn(launch, kRaceOdds)) return element(Change::kFlip, 1);
-  if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
+  return SpoilOutside(output, stream);
+}
+
+// Defects that reach outside the output, or never end.
+gpu::ErrorCode TamperedKernel::SpoilOutside(const TensorView& output, gpu::Stream stream) const {
+  auto* first = output.as<unsigned char>();
+  if (Is("past-the-end")) {
+    return gpu::LaunchOverwrite(first + output.bytes(), kOverrun, 0, stream);
+  }
+  if (Is("before-the-start")) return gpu::LaunchOverwrite(first - kOverrun, kOverrun, 0, stream);
   if (Is("far-past-the-end")) {
     return gpu::LaunchOverwrite(first + kFar, kOverrun, 0, stream);
   }
+  if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
   if (Is("hang")) {
     return gpu::LaunchHang(reinterpret_cast<const unsigned long long*>(kept_), stream);
   }

@@ -96,6 +96,7 @@ class TamperedKernel final : public Kernel {
   // Makes the defect after the correct kernel was enqueued.
   gpu::ErrorCode Spoil(std::span<const TensorView> inputs, const TensorView& output, int launch,
                        gpu::Stream stream) const;
+  gpu::ErrorCode SpoilOutside(const TensorView& output, gpu::Stream stream) const;
   gpu::ErrorCode Do(gpu::Tamper tamper, gpu::Stream stream) const;
   gpu::ErrorCode SwapRows(const TensorView& output, gpu::Stream stream) const;
 

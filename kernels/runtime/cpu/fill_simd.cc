@@ -73,6 +73,30 @@ void SetLargeColumns(const Pattern& p, std::int64_t cols, std::int64_t begin, st
   }
 }
 
+// Writes integers of the range from the words x. `v` is scratch memory of whole vectors.
+void DrawIntegers(DType dtype, const IntegerRange& r, const std::uint32_t* x, std::int64_t n,
+                  float* v, void* out) {
+  if (!IntegersFitFloat(r)) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto step = static_cast<std::int64_t>((x[i] * r.count) >> 32);
+      StoreCode(dtype, out, i, RoundForFill(static_cast<double>(r.lo + step), dtype));
+    }
+    return;
+  }
+  const DF32 df;
+  const DU32 d32;
+  const VU32 count = hn::Set(d32, static_cast<std::uint32_t>(r.count));
+  const auto lo = hn::Set(DI32(), static_cast<std::int32_t>(r.lo));
+  for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(df))) {
+    hn::StoreU(Integers(hn::LoadU(d32, x + i), count, lo), df, v + i);
+  }
+  if (dtype == DType::kF64) {
+    for (std::int64_t i = 0; i < n; ++i) static_cast<double*>(out)[i] = v[i];
+    return;
+  }
+  Encode(dtype, v, n, out);
+}
+
 void DrawCodesTarget(const FillSpec& spec, DType dtype, std::int64_t cols, std::int64_t begin,
                      std::int64_t n, void* out) {
   alignas(64) std::uint32_t x[kScratch];
@@ -86,8 +110,7 @@ void DrawCodesTarget(const FillSpec& spec, DType dtype, std::int64_t cols, std::
   Words(keys, spec.tensor_id, spec.epoch, block, words, x);
   const bool second = DrawsSecond(p.kind) || dtype == DType::kF64;
   if (second) Words(keys, spec.tensor_id ^ kSecondStream, spec.epoch, block, words, y);
-  const std::uint32_t* xi = x + skip;
-  const std::uint32_t* yi = y + skip;
+  const std::uint32_t *xi = x + skip, *yi = y + skip;
 
   if (p.kind == PatternKind::kDenormal) {
     for (std::int64_t i = 0; i < n; ++i) {
@@ -100,26 +123,7 @@ void DrawCodesTarget(const FillSpec& spec, DType dtype, std::int64_t cols, std::
     return;
   }
   if (p.kind == PatternKind::kIntegers) {
-    const IntegerRange r = IntegersOf(p);
-    if (!IntegersFitFloat(r)) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        const auto step = static_cast<std::int64_t>((xi[i] * r.count) >> 32);
-        StoreCode(dtype, out, i, RoundForFill(static_cast<double>(r.lo + step), dtype));
-      }
-      return;
-    }
-    const DF32 df;
-    const DU32 d32;
-    const VU32 count = hn::Set(d32, static_cast<std::uint32_t>(r.count));
-    const auto lo = hn::Set(DI32(), static_cast<std::int32_t>(r.lo));
-    for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(df))) {
-      hn::StoreU(Integers(hn::LoadU(d32, xi + i), count, lo), df, v + i);
-    }
-    if (dtype == DType::kF64) {
-      for (std::int64_t i = 0; i < n; ++i) static_cast<double*>(out)[i] = v[i];
-      return;
-    }
-    Encode(dtype, v, n, out);
+    DrawIntegers(dtype, IntegersOf(p), xi, n, v, out);
     return;
   }
 

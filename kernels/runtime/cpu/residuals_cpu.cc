@@ -109,6 +109,25 @@ void SumBand(const ResidualRequest& request, const ResidualTiling& tiling, std::
   }
 }
 
+// Adds the rows to the sums, and returns which row has the largest residual; -1 if none counts.
+std::int64_t AddRows(const ResidualRequest& request, const std::vector<RowResiduals>& rows,
+                     ResidualSums& sums) {
+  std::int64_t largest_row = -1;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowResiduals& row = rows[i];
+    AddRow(row, sums);
+    if (row.count > 0 && (largest_row < 0 || row.largest > sums.largest)) {
+      sums.largest = row.largest;
+      largest_row = static_cast<std::int64_t>(i);
+    }
+    if (request.row_gain != nullptr) {
+      internal::FitRow(row, request.row_offset == nullptr ? 0.0f : request.row_offset[i],
+                       request.row_gain[i], sums);
+    }
+  }
+  return largest_row;
+}
+
 }  // namespace
 
 absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
@@ -153,19 +172,7 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
     const auto missed = columns.misses ? static_cast<std::int64_t>(columns.missed[j]) : 0;
     Offer(static_cast<std::int64_t>(j), x.batch * x.rows - missed, columns.squares[j], sums.column);
   }
-  std::int64_t largest_row = -1;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const RowResiduals& row = rows[i];
-    AddRow(row, sums);
-    if (row.count > 0 && (largest_row < 0 || row.largest > sums.largest)) {
-      sums.largest = row.largest;
-      largest_row = static_cast<std::int64_t>(i);
-    }
-    if (request.row_gain != nullptr) {
-      internal::FitRow(row, request.row_offset == nullptr ? 0.0f : request.row_offset[i],
-                       request.row_gain[i], sums);
-    }
-  }
+  const std::int64_t largest_row = AddRows(request, rows, sums);
   internal::SetGroups(x, sums);
   if (largest_row >= 0) {
     sums.largest_index = LargestOfRow(request, largest_row, sums.largest, columns.squares);

@@ -113,6 +113,18 @@ struct Stage {
   alignas(64) std::array<float, kBlock> deviation, direction;
 };
 
+void SetTotals(const Lanes& total, RowResiduals* sums) {
+  sums->sum_squared = Total(total.sum_squared);
+  sums->largest = Largest(total.largest);
+  sums->weight = Total(total.weight);
+  sums->reference = Total(total.reference);
+  sums->reference_squared = Total(total.reference_squared);
+  sums->error = Total(total.error);
+  sums->error_reference = Total(total.error_reference);
+  sums->error_direction = Total(total.error_direction);
+  sums->direction_squared = Total(total.direction_squared);
+}
+
 template <Storage kStorage>
 void Row(const ResidualRequest& request, std::int64_t row, double* columns, double* missed,
          RowResiduals* sums) {
@@ -171,15 +183,7 @@ void Row(const ResidualRequest& request, std::int64_t row, double* columns, doub
     }
   }
   sums->count = x.cols + others - static_cast<std::int64_t>(Total(total.missed));
-  sums->sum_squared = Total(total.sum_squared);
-  sums->largest = Largest(total.largest);
-  sums->weight = Total(total.weight);
-  sums->reference = Total(total.reference);
-  sums->reference_squared = Total(total.reference_squared);
-  sums->error = Total(total.error);
-  sums->error_reference = Total(total.error_reference);
-  sums->error_direction = Total(total.error_direction);
-  sums->direction_squared = Total(total.direction_squared);
+  SetTotals(total, sums);
 }
 
 void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, double* missed,

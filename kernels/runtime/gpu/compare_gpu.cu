@@ -244,6 +244,16 @@ std::int64_t ComparedBytesOfClean(const CompareRequest& request) {
   return std::int64_t{sizeof(Word)} * (request.exact ? kCleanWordsOfExact : kCleanWords);
 }
 
+namespace {
+
+ElementSample SampleAt(const Word* words) {
+  ElementSample sample;
+  std::memcpy(static_cast<void*>(&sample), words, sizeof sample);
+  return sample;
+}
+
+}  // namespace
+
 CompareResult UnpackCompared(const void* packed, const CompareRequest& request) {
   Word all[kMostPacked] = {};
   std::memcpy(all, packed, static_cast<std::size_t>(ComparedBytes(packed)));
@@ -252,11 +262,6 @@ CompareResult UnpackCompared(const void* packed, const CompareRequest& request) 
   for (int w = 0; w < kResultWords; ++w) {
     words[w] = (all[0] >> w & 1) != 0 ? all[next++] : EmptyWord(w);
   }
-  const auto sample_at = [&all](int at) {
-    ElementSample sample;
-    std::memcpy(static_cast<void*>(&sample), all + at, sizeof sample);
-    return sample;
-  };
   const auto number = [&words](int word) {
     return std::bit_cast<double>(std::uint64_t{words[word]});
   };
@@ -296,13 +301,13 @@ CompareResult UnpackCompared(const void* packed, const CompareRequest& request) 
   r.unexpected_nan = integer(compared::kUnexpectedNans);
   r.unexpected_inf = integer(compared::kUnexpectedInfs);
   r.first_unwritten = integer(compared::kFirstUnwritten);
-  r.worst = sample_at(1);
+  r.worst = SampleAt(all + 1);
   for (int k = 0; k < 2; ++k) {
     r.digest_raw[k] = words[compared::kRawDigest + k];
     r.digest_canonical[k] = words[compared::kCanonicalDigest + k];
   }
   for (int i = 0; i < static_cast<int>(all[0] >> kSampleCountBit); ++i) {
-    r.samples.push_back(sample_at(next + i * kSampleWords));
+    r.samples.push_back(SampleAt(all + next + i * kSampleWords));
   }
   return r;
 }
