@@ -1,4 +1,4 @@
-"""The mutants of the built-in GPU kernels, judged by the default verdict under the emulator."""
+"""The mutants of the built-in GPU kernels, judged under the emulator: by the default verdict, or by every rule."""
 
 import collections
 import concurrent.futures
@@ -9,12 +9,15 @@ import time
 
 import building
 import gpu_cases
+import rules
+import scorecard
 from equivalent import Equivalent
+from scorecard import REFUSED, SAME, bits
 
 TABLE = pathlib.Path(__file__).resolve().parent / "gpu_equivalent.tsv"
 # Seeds of the order of the waves. Only changes of barriers that change no bit with the first are asked again.
 SEED, OTHER_SEEDS = "1", ("2", "3")
-SAME, REFUSED, ALIVE, EMULATOR = "same bits", "refused", "alive", "emulator"
+ALIVE, EMULATOR = "alive", "emulator"
 COLUMNS = ("wrong", "found", "by the emulator", "by the verdict", "alive", "equivalent", SAME, REFUSED)
 
 
@@ -33,18 +36,17 @@ def chosen(found, reach, none, most, files):
         yield from reached if most is None else reached[:most]
 
 
-def bits(result):
-    """All that a kernel computed in a case."""
-    return (result.get("digests", {}).get("raw"), result["verdict"], [p.get("digest") for p in result.get("probes", ())],
-            [p["verdict"] for p in result.get("probes", ())])
-
-
 def cases_of(files):
     """The cases of the operators whose own sources are asked for; all if a header is."""
     operators = {building.operator_of(f) for f in files}
     if not operators or not operators <= set(building.OPERATORS):
         return gpu_cases.CASES
     return [s for s in gpu_cases.CASES if s["name"].split()[0] in operators]
+
+
+def seeds_of(mutant):
+    barrier = "SyncBlock" in mutant.change or "barrier" in mutant.change
+    return (SEED, *(OTHER_SEEDS if barrier else ()))
 
 
 class Judge:
@@ -77,11 +79,14 @@ class Judge:
         more = {"ASSAY_SIMT_SEED": seed} | ({"SCORECARD_STOP": "1"} if stop else {})
         return building.Runner(self.program, folder, more)
 
+    def limit(self, specs):
+        """A mutant that hangs costs all of it; one that runs beside other processes must not reach it."""
+        return 30 + 20 * sum(self.seconds[s["name"]] for s in specs)
+
     def judge(self, mutant, folder):
         """(what came of it, what was said)"""
-        barrier = "SyncBlock" in mutant.change or "barrier" in mutant.change
         outcomes = []
-        for seed in (SEED, *(OTHER_SEEDS if barrier else ())):
+        for seed in seeds_of(mutant):
             outcome, said = self.judge_order(mutant, folder, seed)
             outcomes.append(outcome)
             if outcome not in (SAME, ALIVE):
@@ -90,9 +95,7 @@ class Judge:
 
     def judge_order(self, mutant, folder, seed):
         specs = [self.names[name] for name in self.reach[mutant.id]]
-        # A mutant that hangs costs all of it; one that runs beside other processes must not reach it.
-        limit = 30 + 20 * sum(self.seconds[s["name"]] for s in specs)
-        results, said = self.runner(folder, seed, stop=True).run(specs, mutant.id, limit=limit)
+        results, said = self.runner(folder, seed, stop=True).run(specs, mutant.id, limit=self.limit(specs))
         last = next((results[s["name"]] for s in reversed(specs) if s["name"] in results), None)
         refused = [s for s in specs if results.get(s["name"], {}).get("verdict") not in (None, "VERDICT_PASSED")]
         if refused:
@@ -109,20 +112,49 @@ class Judge:
 
     def judge_all(self, mutants, show):
         """(mutant, what came of it, what was said) of each"""
+        for mutant, (outcome, said) in self.beside_one_another(self.judge, mutants):
+            if show:
+                print(f"{where(mutant)}\n    {outcome}; {said}", flush=True)
+            yield mutant, outcome, said
+
+    def beside_one_another(self, judge, mutants):
+        """(mutant, what judge(mutant, folder) gives) of each"""
         free = list(self.folders)
 
         def one(mutant):
             folder = free.pop()
             try:
-                return mutant, *self.judge(mutant, folder)
+                return mutant, judge(mutant, folder)
             finally:
                 free.append(folder)
 
         with concurrent.futures.ThreadPoolExecutor(len(self.folders)) as pool:
-            for mutant, outcome, said in pool.map(one, mutants):
-                if show:
-                    print(f"{where(mutant)}\n    {outcome}; {said}", flush=True)
-                yield mutant, outcome, said
+            yield from pool.map(one, mutants)
+
+    def judge_by_rules(self, mutants, show):
+        """(mutant, rules that find it or SAME or REFUSED, rules that were asked) of each, and {rule: (false alarms, asked)}.
+
+        Each mutant runs in all cases that reach it, and again for the rules with tolerances of their own."""
+        specs = list(self.names.values())
+        runner = self.runner(self.folders[0])
+        original, _ = runner.run(scorecard.with_beside(specs))
+        errors = scorecard.plain_errors(runner, specs)
+        card = scorecard.Scorecard(specs, original, self.reach, errors)
+
+        def judge(mutant, folder):
+            for seed in seeds_of(mutant):
+                found, asked, said = card.judge(mutant, self.runner(folder, seed), lambda some: 2 * self.limit(some))
+                if found != SAME:
+                    break
+            return found, asked, said
+
+        judged = []
+        for mutant, (found, asked, said) in self.beside_one_another(judge, mutants):
+            if show:
+                print(f"{where(mutant)}\n    {said} {found if isinstance(found, str) else sorted(found)}", flush=True)
+            judged.append((mutant, found, asked))
+        ran = {rule: len(errors) if rule == "flash-attention" else len(specs) for rule in rules.RULES}
+        return judged, {rule: (sum(rule in r for r in card.refused.values()), ran[rule]) for rule in rules.RULES}
 
 
 def where(mutant):
@@ -149,6 +181,38 @@ def count_outcome(count, outcome, reason):
         count["found"] += outcome != ALIVE
 
 
+def by_default(judge, mutants, equivalent, show):
+    """(the table, how many wrong kernels pass)"""
+    counts, holes = collections.defaultdict(collections.Counter), 0
+    for mutant, outcome, _ in judge.judge_all(mutants, show):
+        reason = equivalent.reason(mutant)
+        count_outcome(counts[building.operator_of(mutant.file)], outcome, reason)
+        if outcome == ALIVE and not reason:
+            holes += 1
+            tell_hole(judge, mutant)
+    return table(counts), holes
+
+
+def by_rules(judge, mutants, equivalent, show):
+    """The same of every rule."""
+    judged, false_alarms = judge.judge_by_rules(mutants, show)
+    wrong, holes = [], 0
+    for mutant, found, asked in judged:
+        if isinstance(found, str):
+            continue
+        if "default" not in found:
+            if equivalent.reason(mutant):
+                continue
+            holes += 1
+            tell_hole(judge, mutant)
+        wrong.append((mutant, found, asked))
+    return scorecard.table(wrong, false_alarms), holes
+
+
+def tell_hole(judge, mutant):
+    print(f"passes by default: {where(mutant)}\n    cases: {judge.reach[mutant.id][:6]}", flush=True)
+
+
 def main(options):
     began = time.monotonic()
     equivalent = Equivalent(TABLE)
@@ -164,14 +228,7 @@ def main(options):
     reached = sum(m.id in judge.reach and m.id not in none for s in found.values() for m in s.mutants)
     print(f"{sum(len(s.mutants) for s in found.values())} mutants of GPU kernels, of which the cases reach {reached}; "
           f"{len(mutants)} are asked; after {time.monotonic() - began:.0f} s", flush=True)
-    counts, holes = collections.defaultdict(collections.Counter), 0
-    for mutant, outcome, _ in judge.judge_all(mutants, options.show):
-        reason = equivalent.reason(mutant)
-        count_outcome(counts[building.operator_of(mutant.file)], outcome, reason)
-        if outcome == ALIVE and not reason:
-            holes += 1
-            print(f"passes by default: {where(mutant)}\n    cases: {judge.reach[mutant.id][:6]}", flush=True)
-    text = table(counts)
+    text, holes = (by_rules if options.rules else by_default)(judge, mutants, equivalent, options.show)
     print(text)
     if options.table:
         options.table.write_text(text, encoding="utf-8")
