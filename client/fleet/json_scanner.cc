@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "client/lib/text.h"
 #include "nlohmann/json.hpp"
 
 namespace assay::client {
@@ -80,9 +81,9 @@ std::string JsonScanner::Text() {
   }
   const char* from = at_;
   const std::string_view text = Quoted();
-  if (text.find('\\') == std::string_view::npos) return std::string(text);
+  if (text.find('\\') == std::string_view::npos) return VisibleLines(text);
   const auto value = nlohmann::json::parse(from, at_, nullptr, false);
-  return value.is_string() ? value.get<std::string>() : "";
+  return value.is_string() ? VisibleLines(value.get<std::string>()) : "";
 }
 
 std::optional<double> JsonScanner::Number() {

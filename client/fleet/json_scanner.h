@@ -56,7 +56,8 @@ class JsonScanner {
     }
   }
 
-  // A string's text; empty for other values, which are passed over.
+  // A string's text, made visible (VisibleLines in text.h); empty for other values, which are
+  // passed over.
   std::string Text();
   // A finite number; nothing for other values.
   std::optional<double> Number();

@@ -245,7 +245,7 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
     } else if (name == "shape") {
       scan.Object([&](std::string_view of_shape) { shape.emplace_back(of_shape, scan.Raw()); });
     } else if (name == "seed") {
-      test.seed = std::string(scan.Raw());
+      test.seed = Visible(scan.Raw());
     } else if (name == "probes") {
       if (scan.Peek() != '[') return malformed.Note(field(name), "a list", scan.Raw());
       std::size_t at = 0;
@@ -294,15 +294,15 @@ struct Document {
         report.generated_at = time;
       }
     } else if (name == "seed") {
-      report.seed = std::string(scan.Raw());
+      report.seed = Visible(scan.Raw());
     } else if (name == "total") {
       report.total = ReadTotal(scan, malformed);
     } else if (name == "versions") {
       scan.Object(
-          [&](std::string_view library) { report.versions[std::string(library)] = scan.Text(); });
+          [&](std::string_view library) { report.versions[Visible(library)] = scan.Text(); });
     } else if (name == "daemons") {
       scan.Object(
-          [&](std::string_view target) { report.daemons[std::string(target)] = ReadDaemon(scan); });
+          [&](std::string_view target) { report.daemons[Visible(target)] = ReadDaemon(scan); });
     } else if (name == "findings" && (schema.empty() || schema == kSchema)) {
       if (scan.Peek() != '[') return malformed.Note("findings", "a list", scan.Raw());
       scan.Array([&] { report.findings.push_back(ReadJobFinding(scan)); });

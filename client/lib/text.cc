@@ -29,6 +29,9 @@ bool SecondFits(unsigned char lead, unsigned char second) {
 }  // namespace
 
 std::string Visible(std::string_view utf8) {
+  if (std::all_of(utf8.begin(), utf8.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+    return std::string(utf8);
+  }
   std::string shown;
   for (std::size_t i = 0; i < utf8.size();) {
     const std::size_t length =

@@ -16,6 +16,7 @@
 #include "client/lib/case_options.h"
 #include "client/lib/operators.h"
 #include "client/lib/text.h"
+#include "client/lib/visible_message.h"
 #include "client/lib/words.h"
 #include "client/report/from_json.h"
 
@@ -206,6 +207,7 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
                                   baseline.results_size(), ", got ", told));
   }
   baseline.set_case_count(baseline.results_size());
+  MakeVisible(baseline);
   return baseline;
 }
 

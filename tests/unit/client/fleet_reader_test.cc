@@ -139,6 +139,17 @@ TEST(Reader, AZeroThatIsAValueIsAnotherCase) {
   EXPECT_EQ(key("of another version", R"(, "axis": 0)"), key("of another version", ""));
 }
 
+TEST(Reader, NamesOfAFileAreFitForATerminal) {
+  const auto report = ReadReport(Document("{\"name\": \"a\x1b[2J\", \"op\": \"gemm\", "
+                                          "\"provider\": \"\\u001b\\u202ex\", \"verdict\": "
+                                          "\"PASSED\"}"),
+                                 "x.json");
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->tests.size(), 1U);
+  EXPECT_EQ(report->tests[0].name, "a?[2J");
+  EXPECT_EQ(report->tests[0].provider, "??x");
+}
+
 TEST(Reader, RefusesWhatItCannotRead) {
   EXPECT_THAT(Refusal(""), HasSubstr("x.json: is no report: not a JSON object"));
   EXPECT_THAT(Refusal("[1]"), HasSubstr("not a JSON object"));
