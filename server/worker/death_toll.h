@@ -6,7 +6,7 @@
 // between them, or after `in_window` deaths within `window`. Deaths that do not count against the
 // device only lengthen the wait: those of planted and of users' kernels, those at a client's
 // deadline, and those for want of the host's memory, or by a signal from outside, such as the
-// out-of-memory killer's.
+// out-of-memory killer's. So do workers that the host could not start.
 //
 // Not thread-safe.
 #ifndef ASSAY_SERVER_WORKER_DEATH_TOLL_H_

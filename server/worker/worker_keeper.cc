@@ -117,7 +117,10 @@ absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel, std::string_v
   process_options.output_fd = pump_.write_fd();
   absl::StatusOr<std::unique_ptr<WorkerLink>> started = WorkerLink::Start(process_options);
   if (!started.ok()) {
-    RecordDeath({MakeFinding(v1::REASON_FAULT, Cat(started.status().message())), "start"});
+    // The host has no room for a process, or not the program: that says nothing of the device.
+    RecordDeath({.finding = MakeFinding(v1::REASON_FAULT, Cat(started.status().message())),
+                 .restart_reason = "start",
+                 .counts = false});
     return started.status();
   }
   const pid_t pid = (*started)->process().pid();

@@ -539,6 +539,18 @@ TEST_F(SupervisorTest, AMissingProgramIsNamed) {
   EXPECT_EQ(result.findings(0).blame(), v1::BLAME_HOST);
 }
 
+TEST_F(SupervisorTest, AHostThatCannotStartAWorkerQuarantinesNothing) {
+  SupervisorOptions options;
+  options.worker_path = "/nowhere/assay-worker";
+  options.deaths.in_a_row = options.deaths.in_window = 2;
+  Make(std::move(options));
+  for (int i = 0; i < 4; ++i) {
+    ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault", "/nowhere/assay-worker");
+  }
+  EXPECT_EQ(executor_->Describe().quarantine_reason(), "");
+  EXPECT_THAT(restarts(), Each("start"));
+}
+
 int OpenDescriptors() {
   int count = 0;
   DIR* dir = opendir("/proc/self/fd");
