@@ -171,8 +171,13 @@ absl::StatusOr<v1::Job> JobQueue::Cancel(std::string_view name, std::string_view
 
 absl::Status JobQueue::Delete(std::string_view name) {
   if (Find(name) != nullptr) {
-    return absl::FailedPreconditionError(
-        Cat(name, " has not ended: cancel it first, then delete it"));
+    // Its end may be stored already and about to be told. The store deletes it after that.
+    const absl::StatusOr<v1::Job> stored = store_.GetJob(name);
+    if (!stored.ok() || stored->state() == v1::JOB_STATE_QUEUED ||
+        stored->state() == v1::JOB_STATE_RUNNING) {
+      return absl::FailedPreconditionError(
+          Cat(name, " has not ended: cancel it first, then delete it"));
+    }
   }
   return store_.DeleteJob(name);
 }

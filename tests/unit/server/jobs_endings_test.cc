@@ -369,6 +369,40 @@ TEST_F(JobsTest, NoCaseIsSkippedBeforeItIsKnownThatTheJobIsCancelled) {
   EXPECT_THAT(metrics.findings, testing::ElementsAre(1, 1));
 }
 
+// Deletes a job while the store's thread tells of its end.
+class DeletingMetrics final : public CountingMetrics {
+ public:
+  void JobFinished(v1::Verdict) override {
+    deleted = std::async(std::launch::async, remove);
+    deleted.wait_for(std::chrono::milliseconds(100));
+    told.set_value();
+  }
+  std::function<absl::Status()> remove;
+  std::future<absl::Status> deleted;
+  std::promise<void> told;
+};
+
+// Whoever sees that a job has ended may delete it.
+TEST_F(JobsTest, AJobWhoseEndIsStoredCanBeDeleted) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  DeletingMetrics metrics;
+  OpenStore();
+  manager_ = JobManager::Make(*store_, devices_, &metrics, options_);
+  ASSERT_TRUE(manager_->Start().ok());
+  const std::string name = Create(Copies(1));
+  metrics.remove = [&] {
+    EXPECT_EQ(manager_->Get(name)->state(), v1::JOB_STATE_FINISHED);
+    return manager_->Delete(name);
+  };
+  gate.Let(1);
+  metrics.told.get_future().wait();
+  const absl::Status deleted = metrics.deleted.get();
+  EXPECT_TRUE(deleted.ok()) << deleted;
+  EXPECT_TRUE(absl::IsNotFound(manager_->Get(name).status()));
+  manager_.reset();
+}
+
 // Holds up who tells that one case is left for cpu:1.
 class HoldingMetrics final : public CountingMetrics {
  public:
