@@ -134,7 +134,11 @@ absl::StatusOr<v1::Job> EarlierRequest(Store& store, const v1::JobSpec& spec,
   if (!earlier.ok()) return earlier;
   v1::JobSpec asked = earlier->spec();
   if (!spec.has_budget()) asked.clear_budget();  // it may be the suite's
-  if (google::protobuf::util::MessageDifferencer::Equals(asked, spec)) return earlier;
+  if (google::protobuf::util::MessageDifferencer::Equals(asked, spec)) {
+    Overlay(*earlier);
+    DropTimes(*earlier);
+    return earlier;
+  }
   return BadRequestError({{"request_id", Cat("\"", request_id, "\" made ", earlier->name(),
                                              " with another spec; use a new one")}});
 }

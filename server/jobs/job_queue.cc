@@ -50,6 +50,7 @@ std::unique_ptr<BaselineIndex> BaselineOf(ActiveJob& job, std::string_view devic
 void JobQueue::DropTimes(v1::Job& job) {
   if (job.spec().has_inline_baseline()) {
     job.mutable_spec()->mutable_inline_baseline()->clear_results();
+    job.mutable_spec()->mutable_inline_baseline()->clear_untimed();
   }
 }
 

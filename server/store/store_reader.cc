@@ -208,6 +208,7 @@ absl::StatusOr<std::vector<v1::JobEvent>> StoreReader::Events(std::string_view n
       }
       if (job->spec().has_inline_baseline()) {
         job->mutable_spec()->mutable_inline_baseline()->clear_results();
+        job->mutable_spec()->mutable_inline_baseline()->clear_untimed();
       }
       *event.mutable_finished()->mutable_job() = *std::move(job);
     }

@@ -99,6 +99,7 @@ absl::Status StoreWriter::Insert(const NewJob& job) {
     if (job.job.spec().suite().empty()) summary.mutable_spec()->clear_source();
     if (summary.spec().has_inline_baseline()) {
       summary.mutable_spec()->mutable_inline_baseline()->clear_results();
+      summary.mutable_spec()->mutable_inline_baseline()->clear_untimed();
     }
   }
   const std::string summary_blob = summary.SerializeAsString();

@@ -59,6 +59,24 @@ class HeldJobs : public JobsTest {
   }
 };
 
+TEST_F(HeldJobs, NobodyGetsBackTheTimesThatItSent) {
+  Start();
+  v1::JobSpec spec = Timed("other");
+  HoldAgainst(Finish(Create(spec)), spec);
+  ASSERT_GT(spec.inline_baseline().results_size(), 0);
+  *spec.mutable_inline_baseline()->add_untimed() = spec.inline_baseline().results(0);
+  const std::string name = Create(spec, "nightly-1");
+  const absl::StatusOr<v1::Job> again = manager_->Create(spec, "nightly-1");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->name(), name);
+  for (const v1::Job& job : {*again, Finish(name), manager_->List({})->jobs.front(),
+                             EventReader(*manager_, name).Rest().back().finished().job()}) {
+    EXPECT_TRUE(job.spec().has_inline_baseline());
+    EXPECT_EQ(job.spec().inline_baseline().results_size(), 0);
+    EXPECT_EQ(job.spec().inline_baseline().untimed_size(), 0);
+  }
+}
+
 TEST_F(HeldJobs, ACaseThatIsNotSupportedAnyMoreDoesNotPass) {
   Start();
   v1::JobSpec spec = Timed("other", 2);
