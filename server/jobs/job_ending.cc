@@ -63,14 +63,17 @@ void JobQueue::TakeOutOfQueues(const Job& job) {
 // The store cannot keep the job or its results: they are not shown, and the job ends.
 void JobQueue::Unwritable(const Job& job, const absl::Status& status) {
   if (draining_ && job->resume && absl::IsResourceExhausted(status)) {
-    // The next daemon takes it up and runs what has no result.
+    // The next daemon takes it up and runs what has no result. Not so one that was cancelled or
+    // late: its end is written, and must say that results are missing.
     {
       const std::lock_guard guard(job->mutex);
       if (job->early == EarlyEnd::kNone) job->early = EarlyEnd::kInterrupted;
     }
-    job->cancel.Cancel();
-    TakeOutOfQueues(job);
-    return;
+    if (LeftForLater(*job)) {
+      job->cancel.Cancel();
+      TakeOutOfQueues(job);
+      return;
+    }
   }
   {
     const std::lock_guard guard(job->mutex);

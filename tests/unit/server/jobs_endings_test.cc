@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/job_events.h"
+#include "server/pass/job_verdict.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -481,6 +482,31 @@ TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {
   }
   EXPECT_GT(stored, 0);
   EXPECT_EQ(metrics.cases, stored) << "a result is counted once it is stored";
+}
+
+// It is not left for the next daemon, as one that goes on is.
+TEST_F(JobsTest, ACancelledJobWhoseResultsTheDrainRefusesSaysThatTheyAreMissing) {
+  OpenStore(1 << 20);
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(spec);
+    result.set_implementation(std::string(20'000, 'x'));
+    return result;
+  };
+  Start();
+  v1::JobSpec spec = Copies(100);
+  spec.set_resume(true);
+  const std::string name = Create(spec);
+  EventReader reader(*manager_, name);
+  ASSERT_TRUE(reader.AwaitProgress(
+      [](const v1::CaseProgress& p) { return absl::StrContains(p.phase(), "room in the store"); }));
+  EXPECT_TRUE(manager_->Cancel(name, "not needed").ok());
+  manager_->Drain(absl::ZeroDuration());
+  const v1::Job job = manager_->Get(name).value_or(v1::Job());
+  EXPECT_LT(CasesDone(job.counts()), 100);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_INTERRUPTED);
+  ASSERT_GT(job.findings_size(), 0);
+  EXPECT_TRUE(absl::StrContains(job.findings(job.findings_size() - 1).message(),
+                                "results cannot be written"));
 }
 
 TEST_F(JobsTest, EndedCasesAndJobsLeaveNothingInMemory) {
