@@ -75,12 +75,6 @@ std::string NameOf(const Shown& shown) {
 
 }  // namespace
 
-bool Access::NamesUsers() {
-  const std::shared_ptr<const Roles> roles = Current();
-  const auto first = roles->clients.lower_bound(kUidPrefix);
-  return first != roles->clients.end() && first->first.starts_with(kUidPrefix);
-}
-
 bool Access::TakeConnection(int descriptor, uid_t user) {
   if (RoleOfUser(user) == Role::kNone) {
     LogRefusal("connect", Cat(kUidPrefix, user),

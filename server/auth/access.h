@@ -93,8 +93,8 @@ class Access {
   // Looks at the file now, even if it was looked at less than a second ago.
   void LookNow();
 
-  // Whether the file names users of Unix sockets.
-  bool NamesUsers();
+  // Whether the file may name users of Unix sockets, now or when it has changed.
+  bool MayNameUsers() const { return !path_.empty(); }
 
  private:
   Access(std::string path, Roles roles, Clock clock);

@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Bind(const std::stri
   if (lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode)) unlink(path.c_str());
   if (bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return failed(fd);
   // Accept() decides by the user, not the mode alone.
-  const mode_t mode = access != nullptr && access->NamesUsers() ? 0666 : 0600;
+  const mode_t mode = access != nullptr && access->MayNameUsers() ? 0666 : 0600;
   if (chmod(path.c_str(), mode) != 0 || listen(fd, kMostPending) != 0) {
     const absl::Status status = failed(fd);
     unlink(path.c_str());

@@ -311,7 +311,7 @@ class Files(unittest.TestCase):
         other = 65534  # nobody
         socket = os.path.join(self.folder, "socket")
         os.chmod(self.folder, 0o755)
-        file = write(os.path.join(self.folder, "roles.toml"), client(f"uid:{other}", "viewer"))
+        file = write(os.path.join(self.folder, "roles.toml"), client("ops.example", "viewer"))
         client_copy = shutil.copy(harness.ASSAY, os.path.join(self.folder, "assay"))
 
         def as_other(*words):
@@ -324,7 +324,9 @@ class Files(unittest.TestCase):
             self.assertEqual(harness.run_client("run", *COPY, environment=there).code, 0, "the daemon's own user")
             if os.geteuid() != 0:
                 self.skipTest("needs root, to be another user")
-            self.assertEqual(as_other("devices").code, 0)
+            self.assertEqual(as_other("devices").code, 3, "nobody has named it")
+            write(file, client(f"uid:{other}", "viewer"))
+            harness.wait_until(lambda: as_other("devices").code == 0, 20, "the file names it now")
             refused = as_other("run", *COPY)
             self.assertEqual(refused.code, 3, refused)
             self.assertIn(f"CreateJob needs the role operator; uid:{other} has viewer", refused.err)
