@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include "absl/time/time.h"
+#include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/job_events.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
@@ -26,6 +29,15 @@ v1::JobState EndState(EarlyEnd early) {
       return v1::JOB_STATE_INTERRUPTED;
   }
   return v1::JOB_STATE_INTERRUPTED;
+}
+
+// Somebody may have set the system's clock since the job began. Its start is then told by the clock
+// as it is now, so that the job took as long as it did.
+void FollowClock(absl::Time began, v1::Job& job) {
+  const absl::Time start = SystemTimeAt(began);
+  if (absl::AbsDuration(start - ToTime(job.start_time())) < absl::Seconds(1)) return;
+  *job.mutable_start_time() =
+      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
 }
 
 }  // namespace
@@ -60,6 +72,7 @@ v1::Job JobConclusion::End(const ActiveJob& job, v1::Job settled, EarlyEnd early
   }
   settled.set_verdict(JobVerdict(settled, settled.state()));
   *settled.mutable_end_time() = TimestampNow();
+  if (job.began != absl::InfinitePast()) FollowClock(job.began, settled);
   return settled;
 }
 

@@ -64,6 +64,7 @@ struct ActiveJob {
   const bool has_baseline;                     // that its times are held against
   const std::string profiler;                  // that runs its timed cases once more; or none
   absl::Time deadline = absl::InfiniteFuture();
+  absl::Time began = absl::InfinitePast();  // by EvenTime(), in this daemon; by submit_mutex
   std::shared_ptr<void> place;  // of its sender, until it begins; by the manager's mutex
   CancelToken cancel;           // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;

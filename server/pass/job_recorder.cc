@@ -6,6 +6,7 @@
 
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/base/job_events.h"
 #include "server/base/log.h"
@@ -30,7 +31,10 @@ bool JobRecorder::BeginHeld(const Job& job, const google::protobuf::Timestamp& s
     const std::lock_guard guard(job->mutex);
     if (job->status.state() == v1::JOB_STATE_RUNNING) return false;
     job->status.set_state(v1::JOB_STATE_RUNNING);
-    if (!job->status.has_start_time()) *job->status.mutable_start_time() = start;
+    if (!job->status.has_start_time()) {
+      *job->status.mutable_start_time() = start;
+      job->began = EvenTime();
+    }
     update.job = job->status;
     update.events.push_back(StateChange(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING, ""));
     v1::JobEvent& started = update.events.emplace_back();

@@ -18,7 +18,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/base/even_time.h"
 #include "server/base/job_events.h"
+#include "server/jobs/job_conclusion.h"
 #include "server/pass/job_verdict.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
@@ -482,6 +484,22 @@ TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {
   }
   EXPECT_GT(stored, 0);
   EXPECT_EQ(metrics.cases, stored) << "a result is counted once it is stored";
+}
+
+TEST_F(JobsTest, AJobTakesAsLongAsItDoesThoughTheClockIsSet) {
+  OpenStore();
+  const JobConclusion conclusion(*store_, devices_, nullptr);
+  for (const int set_back : {-3600, 0, 3600}) {
+    v1::Job job;
+    job.set_name("jobs/abcdefgh");
+    *job.mutable_start_time() = TimestampNow();
+    job.mutable_start_time()->set_seconds(job.start_time().seconds() - 5 + set_back);
+    ActiveJob active(job, 0);
+    active.began = EvenTime() - absl::Seconds(5);
+    const v1::Job ended = conclusion.End(active, job, EarlyEnd::kNone);
+    EXPECT_NEAR(UnixSeconds(ended.end_time()) - UnixSeconds(ended.start_time()), 5, 2) << set_back;
+    EXPECT_EQ(ended.start_time().seconds() == job.start_time().seconds(), set_back == 0);
+  }
 }
 
 // It is not left for the next daemon, as one that goes on is.
