@@ -126,11 +126,13 @@ std::string TakeCancellation(v1::Job& job) {
   return why;
 }
 
+}  // namespace
+
 // The job that an earlier call with this request id made; NOT_FOUND if there was none. A retry gets
 // it even when nothing new is taken.
-absl::StatusOr<v1::Job> EarlierRequest(Store& store, const v1::JobSpec& spec,
-                                       std::string_view request_id) {
-  absl::StatusOr<v1::Job> earlier = store.FindRequest(request_id);
+absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
+                                              std::string_view request_id) {
+  absl::StatusOr<v1::Job> earlier = store_.FindRequest(request_id);
   if (!earlier.ok()) return earlier;
   v1::JobSpec asked = earlier->spec();
   if (!spec.has_budget()) asked.clear_budget();  // it may be the suite's
@@ -143,8 +145,6 @@ absl::StatusOr<v1::Job> EarlierRequest(Store& store, const v1::JobSpec& spec,
                                              " with another spec; use a new one")}});
 }
 
-}  // namespace
-
 absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id,
                                          const AdmitJob& admit) {
   if (request_id.size() > kMaxRequestIdBytes) {
@@ -155,7 +155,7 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
   CheckName("request_id", request_id, errors);
   if (!errors.empty()) return BadRequestError(errors);
   if (!request_id.empty()) {
-    absl::StatusOr<v1::Job> earlier = EarlierRequest(store_, spec, request_id);
+    absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
   return CreateFor(nullptr, spec, request_id, admit);
@@ -216,7 +216,7 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const std::shared_ptr<Ca
     if (!absl::IsAlreadyExists(written)) break;
     if (job.request_id.empty()) continue;
     // The request came twice at the same time.
-    absl::StatusOr<v1::Job> earlier = EarlierRequest(store_, spec, job.request_id);
+    absl::StatusOr<v1::Job> earlier = FindRequest(spec, job.request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
   if (!written.ok()) {

@@ -71,6 +71,7 @@ class JobQueue final : public JobManager {
 
   // Accepting. TakeUp resumes or ends a job that an earlier daemon left.
   void TakeUp(v1::Job job);
+  absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   // `caller` may be null.
   absl::StatusOr<v1::Job> CreateFor(const std::shared_ptr<CallerLink>& caller,
                                     const v1::JobSpec& spec, std::string_view request_id,
