@@ -19,6 +19,14 @@ void Put(std::string_view text, char (&to)[N]) {
   std::memset(to + n, 0, N - n);
 }
 
+// As many bytes as the bands around an operand have, on each side of the workspace.
+constexpr std::uint64_t kWorkspaceBand = 4096;
+
+bool BandHolds(const char* band, std::uint32_t byte) {
+  return static_cast<unsigned char>(*band) == byte &&
+         std::memcmp(band, band + 1, kWorkspaceBand - 1) == 0;
+}
+
 }  // namespace
 
 LoadStatus LibraryKernel::Load(RunnerAnswer& answer) {
@@ -80,16 +88,19 @@ LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
   }
   if (workspace_bytes > 0) {
     constexpr std::uint64_t kAlignment = 64;
-    const std::uint64_t rounded = (workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
-    // Touched before the first launch, so that no launch pays for it.
-    if (rounded >= workspace_bytes) launch_.workspace = std::aligned_alloc(kAlignment, rounded);
-    if (launch_.workspace == nullptr) {
+    const std::uint64_t rounded =
+        (workspace_bytes + 2 * kWorkspaceBand + kAlignment - 1) / kAlignment * kAlignment;
+    void* memory = nullptr;
+    if (rounded > workspace_bytes) memory = std::aligned_alloc(kAlignment, rounded);
+    if (memory == nullptr) {
       Put(Cat("there is no room for a workspace of ", workspace_bytes, " bytes: a kernel may take ",
               description_.memory_bytes),
           answer.message);
       return LoadStatus::kNoMemory;
     }
-    std::memset(launch_.workspace, static_cast<int>(description_.workspace_byte), rounded);
+    // Touched before the first launch, so that no launch pays for it.
+    std::memset(memory, static_cast<int>(description_.workspace_byte), rounded);
+    launch_.workspace = static_cast<char*>(memory) + kWorkspaceBand;
     launch_.workspace_bytes = workspace_bytes;
   }
   return LoadStatus::kOk;
@@ -101,8 +112,19 @@ int LibraryKernel::Launch(RunnerAnswer& answer) {
   if (status != ASSAY_OK) {
     message_[sizeof message_ - 1] = 0;
     Put(message_, answer.message);
+  } else if (!LeavesBandsAlone()) {
+    Put(Cat("it writes before or behind its workspace of ", launch_.workspace_bytes, " bytes"),
+        answer.message);
+    return ASSAY_OUT_OF_BOUNDS;
   }
   return status;
+}
+
+bool LibraryKernel::LeavesBandsAlone() const {
+  if (launch_.workspace == nullptr) return true;
+  const char* const workspace = static_cast<const char*>(launch_.workspace);
+  return BandHolds(workspace - kWorkspaceBand, description_.workspace_byte) &&
+         BandHolds(workspace + launch_.workspace_bytes, description_.workspace_byte);
 }
 
 void LibraryKernel::Destroy() {

@@ -23,7 +23,8 @@ class LibraryKernel {
 
   // Loads the library and prepares the kernel. Fills in the answer's name and message.
   LoadStatus Load(RunnerAnswer& answer);
-  // Returns what the kernel's launch returns. Fills in the answer's message if the launch failed.
+  // Returns what the kernel's launch returns, or ASSAY_OUT_OF_BOUNDS if it wrote around its
+  // workspace. Fills in the answer's message if the launch failed.
   // Requires that Load was fine.
   int Launch(RunnerAnswer& answer);
   void Destroy();
@@ -32,6 +33,7 @@ class LibraryKernel {
   LoadStatus Open(RunnerAnswer& answer);
   LoadStatus Prepare(RunnerAnswer& answer);
   void DescribeLaunch();
+  bool LeavesBandsAlone() const;
   void* At(const SharedTensor& tensor) const { return memory_ + (tensor.offset - kOperandsOffset); }
 
   const Description& description_;

@@ -58,6 +58,7 @@ const std::vector<Row>& Table() {
       {"loses_nan_of_b", kValidate, kFailed, {Reason::kExact}},
       {"write_before", kValidate, kFailed, {Reason::kGuard}},
       {"write_far", kValidate, kFailed, {Reason::kGuard}},
+      {"past_workspace", kValidate, kFailed, {Reason::kGuard}, {}, "behind its workspace"},
       {"idle_once", kBenchmark, kFailed, {Reason::kUnwritten}},
       {"idle_once", kBoth, kFailed, {Reason::kUnwritten}},
       {"idle_thirds", kBenchmark, kFailed, {Reason::kUnwritten}},
