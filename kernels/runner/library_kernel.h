@@ -23,8 +23,8 @@ class LibraryKernel {
 
   // Loads the library and prepares the kernel. Fills in the answer's name and message.
   LoadStatus Load(RunnerAnswer& answer);
-  // Returns what the kernel's launch returns, or ASSAY_OUT_OF_BOUNDS if it wrote around its
-  // workspace. Fills in the answer's message if the launch failed.
+  // Returns what the kernel's launch returns, or ASSAY_OUT_OF_BOUNDS if one of the first launches
+  // wrote around its workspace. Fills in the answer's message if the launch failed.
   // Requires that Load was fine.
   int Launch(RunnerAnswer& answer);
   void Destroy();
@@ -43,6 +43,9 @@ class LibraryKernel {
   void* state_ = nullptr;
   std::array<const void*, kMaxInputs> input_data_{};
   assay_launch launch_{};
+  // Launches after which the workspace is looked at. Later ones are timed, and it would take longer
+  // than some kernels.
+  int checks_left_ = 8;
   char message_[kMessageBytes] = {};
 };
 
