@@ -248,6 +248,8 @@ UNSEEN = [
      {"kind": "sum", "shapes": {"extents": [4, 1000]}}, "exact-significand"),
     ("maximum that begins at -55000, fp16", lambda x: np.maximum(x.max(-1), H(-55000)), "reduce", "fp16",
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "far-below-0"),
+    ("maximum that begins at -100, int8", lambda x: np.maximum(x.max(-1), np.int8(-100)), "reduce", "int8",
+     {"kind": "max", "shapes": {"extents": [4, 1000]}}, "far-below-0"),
     ("maximum up to 1e9", lambda x: np.minimum(x, F(1e9)).max(-1), "reduce", "fp32",
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "close-integers"),
     ("argmax of values up to 1e9", lambda x: np.minimum(x, F(1e9)).argmax(-1).astype(np.int32), "reduce", "fp32",

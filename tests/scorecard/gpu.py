@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import os
 import pathlib
 import time
@@ -18,6 +19,7 @@ TABLE = pathlib.Path(__file__).resolve().parent / "gpu_equivalent.tsv"
 # Seeds of the order of the waves. Only changes of barriers that change no bit with the first are asked again.
 SEED, OTHER_SEEDS = "1", ("2", "3")
 ALIVE, EMULATOR = "alive", "emulator"
+CASES_AT_ONCE = 4
 COLUMNS = ("wrong", "found", "by the emulator", "by the verdict", "alive", "equivalent", SAME, REFUSED)
 
 
@@ -134,19 +136,24 @@ class Judge:
     def judge_by_rules(self, mutants, show):
         """(mutant, rules that find it or SAME or REFUSED, rules that were asked) of each, and {rule: (false alarms, asked)}.
 
-        Each mutant runs in all cases that reach it, and again for the rules with tolerances of their own."""
+        A mutant runs in the cases that reach it, a few at a time, the shortest first, until a rule finds it; and again for
+        the rules with tolerances of their own."""
         specs = list(self.names.values())
         runner = self.runner(self.folders[0])
         original, _ = runner.run(scorecard.with_beside(specs))
         errors = scorecard.plain_errors(runner, specs)
-        card = scorecard.Scorecard(specs, original, self.reach, errors)
+        card = scorecard.Scorecard(specs, original, errors)
 
         def judge(mutant, folder):
-            for seed in seeds_of(mutant):
-                found, asked, said = card.judge(mutant, self.runner(folder, seed), lambda some: 2 * self.limit(some))
-                if found != SAME:
-                    break
-            return found, asked, said
+            reached, changes, all_asked = self.reach[mutant.id], False, set()
+            for seed, begin in itertools.product(seeds_of(mutant), range(0, len(reached), CASES_AT_ONCE)):
+                some = [self.names[name] for name in reached[begin:begin + CASES_AT_ONCE]]
+                found, asked, said = card.judge(mutant, some, self.runner(folder, seed), 2 * self.limit(some))
+                all_asked |= asked
+                changes = changes or found != SAME
+                if found and found != SAME:
+                    return found, all_asked, said
+            return set() if changes else SAME, all_asked, ""
 
         judged = []
         for mutant, (found, asked, said) in self.beside_one_another(judge, mutants):

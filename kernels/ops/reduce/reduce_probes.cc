@@ -70,9 +70,13 @@ Pattern CloseData(DType input, DType output) {
   return {PatternKind::kNearConstant, 1.75 * power, kSteps * f.machine_epsilon * power};
 }
 
-// As far below 0 as the formats go, with room for a rounding.
-Pattern FarBelow(DType input, DType output) {
-  if (Info(input).is_integer) return {PatternKind::kIntegers, -128, -64};
+// As far below 0 as the formats go, with room for a rounding. Integers of a maximum are all one
+// above the lowest, which the output may hold already; an argmax has others beside them.
+Pattern FarBelow(DType input, DType output, ReduceKind kind) {
+  if (Info(input).is_integer) {
+    if (kind == ReduceKind::kMax) return {PatternKind::kIntegers, -127, -127};
+    return {PatternKind::kIntegers, -128, -64};
+  }
   const double range = std::min(Info(input).max_finite, Info(DType::kF32).max_finite);
   const double lowest =
       -0.98 * (Info(output).is_integer ? range : std::min(range, Info(output).max_finite));
@@ -151,7 +155,7 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
   KernelProbe each = {"each-element",
                       ProbeCase(c, WithASliceForEachElement(p), "", /*exact=*/true)};
   each.data.significand = 0;
-  const Pattern below = FarBelow(c.dtype, OutputType(c));
+  const Pattern below = FarBelow(c.dtype, OutputType(c), p.kind_of());
   std::vector<KernelProbe> probes = {
       {"far-below-0", ProbeCase(c, p, ToString(below), /*exact=*/true)},
       {"close-integers",
