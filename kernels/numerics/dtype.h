@@ -38,9 +38,7 @@ struct FormatInfo {
   DType dtype;
   std::string_view name;  // as the command line and reports write it
   int storage_bits;       // bits of an element in memory; e2m1 packs two into a byte
-  int exponent_bits;      // 0 for integers
   int mantissa_bits;      // without the implicit bit; 0 for integers
-  int exponent_bias;
   bool has_inf;
   bool has_nan;
   bool is_integer;
@@ -60,14 +58,12 @@ constexpr double Pow2(int e) {
   return v;
 }
 
-constexpr FormatInfo Float(DType t, std::string_view name, int storage, int e, int m, int bias,
-                           bool inf, bool nan, double max_finite) {
+constexpr FormatInfo Float(DType t, std::string_view name, int storage, int m, int bias, bool inf,
+                           bool nan, double max_finite) {
   return FormatInfo{t,
                     name,
                     storage,
-                    e,
                     m,
-                    bias,
                     inf,
                     nan,
                     /*is_integer=*/false,
@@ -79,24 +75,24 @@ constexpr FormatInfo Float(DType t, std::string_view name, int storage, int e, i
 }
 
 constexpr FormatInfo Integer(DType t, std::string_view name, int bits) {
-  return FormatInfo{t, name, bits, 0, 0, 0, false, false, /*is_integer=*/true, Pow2(bits - 1) - 1.0,
+  return FormatInfo{t, name, bits, 0, false, false, /*is_integer=*/true, Pow2(bits - 1) - 1.0,
                     0, 0,    0,    0};
 }
 
 }  // namespace internal
 
 inline constexpr std::array<FormatInfo, kDTypeCount> kFormats = {{
-    {DType::kUnspecified, "unspecified", 0, 0, 0, 0, false, false, false, 0, 0, 0, 0, 0},
-    internal::Float(DType::kF64, "fp64", 64, 11, 52, 1023, true, true, 0x1.fffffffffffffp1023),
-    internal::Float(DType::kF32, "fp32", 32, 8, 23, 127, true, true, 0x1.fffffep127),
-    internal::Float(DType::kTF32, "tf32", 32, 8, 10, 127, true, true, 0x1.ffcp127),
-    internal::Float(DType::kF16, "fp16", 16, 5, 10, 15, true, true, 65504.0),
-    internal::Float(DType::kBF16, "bf16", 16, 8, 7, 127, true, true, 0x1.fep127),
-    internal::Float(DType::kE4M3FN, "e4m3fn", 8, 4, 3, 7, false, true, 448.0),
-    internal::Float(DType::kE4M3FNUZ, "e4m3fnuz", 8, 4, 3, 8, false, true, 240.0),
-    internal::Float(DType::kE5M2, "e5m2", 8, 5, 2, 15, true, true, 57344.0),
-    internal::Float(DType::kE5M2FNUZ, "e5m2fnuz", 8, 5, 2, 16, false, true, 57344.0),
-    internal::Float(DType::kE2M1, "e2m1", 4, 2, 1, 1, false, false, 6.0),
+    {DType::kUnspecified, "unspecified", 0, 0, false, false, false, 0, 0, 0, 0, 0},
+    internal::Float(DType::kF64, "fp64", 64, 52, 1023, true, true, 0x1.fffffffffffffp1023),
+    internal::Float(DType::kF32, "fp32", 32, 23, 127, true, true, 0x1.fffffep127),
+    internal::Float(DType::kTF32, "tf32", 32, 10, 127, true, true, 0x1.ffcp127),
+    internal::Float(DType::kF16, "fp16", 16, 10, 15, true, true, 65504.0),
+    internal::Float(DType::kBF16, "bf16", 16, 7, 127, true, true, 0x1.fep127),
+    internal::Float(DType::kE4M3FN, "e4m3fn", 8, 3, 7, false, true, 448.0),
+    internal::Float(DType::kE4M3FNUZ, "e4m3fnuz", 8, 3, 8, false, true, 240.0),
+    internal::Float(DType::kE5M2, "e5m2", 8, 2, 15, true, true, 57344.0),
+    internal::Float(DType::kE5M2FNUZ, "e5m2fnuz", 8, 2, 16, false, true, 57344.0),
+    internal::Float(DType::kE2M1, "e2m1", 4, 1, 1, false, false, 6.0),
     internal::Integer(DType::kI8, "int8", 8),
     internal::Integer(DType::kI32, "int32", 32),
 }};

@@ -128,10 +128,6 @@ absl::Status StatusOf(const dnnl::error& error, std::string_view what) {
   }
 }
 
-Desc DescOf(dnnl::memory::data_type type, const Extents& e) {
-  return Desc({e.batch, e.rows, e.cols}, type, Dims{e.batch_stride, e.ld, 1});
-}
-
 dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

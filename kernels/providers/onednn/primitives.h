@@ -56,9 +56,6 @@ bool FlushesSubnormals(DType input);
 // the primitive: "fp16 matmul to fp16".
 absl::Status StatusOf(const dnnl::error& error, std::string_view what);
 
-// The library's descriptor of {batch, rows, cols} with the strides of `e`.
-Desc DescOf(dnnl::memory::data_type type, const Extents& e);
-
 // A primitive that was made for one problem.
 struct Compiled {
   dnnl::primitive primitive;

@@ -154,7 +154,6 @@ ErrorCode GetProperties(int ordinal, Properties* properties) {
     code = Result(ASSAY_API(DeviceGetAttribute)(&compute_mode, kComputeMode, ordinal));
   if (code == kOk) code = Result(ASSAY_API(DeviceGetAttribute)(&integrated, kIntegrated, ordinal));
   if (code == kOk) code = Result(ASSAY_API(DriverGetVersion)(&p.driver_version));
-  if (code == kOk) code = Result(ASSAY_API(RuntimeGetVersion)(&p.runtime_version));
   if (code != kOk) return code;
   p.model = of.name;
   p.uuid = UuidOf(of);

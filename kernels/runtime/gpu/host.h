@@ -29,8 +29,7 @@ struct Properties {
   std::int64_t shared_bytes_per_block = 0;  // the most that a kernel may opt in to
   int multiprocessors = 0;
   int wave_width = 32;
-  int driver_version = 0;  // CUDA: 1000·major + 10·minor
-  int runtime_version = 0;
+  int driver_version = 0;   // CUDA: 1000·major + 10·minor
   bool prohibited = false;  // the compute mode lets no process in
   bool exclusive = false;   // one process at a time
   bool integrated = false;  // the device's memory is the host's
