@@ -124,7 +124,7 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
   options.level = *level;
   options.device = words.device;
   if (words.expect_devices) {
-    auto expected = ParseExpectedDevices("expect-devices", *words.expect_devices);
+    auto expected = ParseExpectedDevices(*words.expect_devices);
     if (!expected.ok()) return expected.status();
     options.expect_devices = *std::move(expected);
   }

@@ -23,7 +23,7 @@ bool ReadCount(std::string_view text, int* count) {
 
 }  // namespace
 
-absl::StatusOr<ExpectedDevices> ParseExpectedDevices(std::string_view what, std::string_view text) {
+absl::StatusOr<ExpectedDevices> ParseExpectedDevices(std::string_view text) {
   ExpectedDevices expected;
   const std::size_t colon = text.find(':');
   const bool named = colon != std::string_view::npos;
@@ -32,7 +32,7 @@ absl::StatusOr<ExpectedDevices> ParseExpectedDevices(std::string_view what, std:
       !named || std::find(kBackends.begin(), kBackends.end(), expected.backend) != kBackends.end();
   if (known && ReadCount(text.substr(named ? colon + 1 : 0), &expected.count)) return expected;
   return absl::InvalidArgumentError(
-      absl::StrCat(View(what), ": must be N or BACKEND:N, N from 0 to ", kMostDevices,
+      absl::StrCat("expect-devices: must be N or BACKEND:N, N from 0 to ", kMostDevices,
                    " and BACKEND cpu, cuda or hip, such as 8 or cuda:8, got \"", View(text), "\""));
 }
 

@@ -24,9 +24,9 @@ struct FoundDevices {
   std::string why_none;              // what the node says of the backend; may be empty
 };
 
-// From "8" or "cuda:8", up to 1024. INVALID_ARGUMENT begins with `what`, the option's path, quotes
-// the text and says what would be right.
-absl::StatusOr<ExpectedDevices> ParseExpectedDevices(std::string_view what, std::string_view text);
+// From "8" or "cuda:8", up to 1024. INVALID_ARGUMENT begins with the option's path, quotes the
+// text and says what would be right.
+absl::StatusOr<ExpectedDevices> ParseExpectedDevices(std::string_view text);
 
 // "expected 1 cuda device, found 0; looked at cpu:0 instead; cuda: no driver", of counts that
 // differ.

@@ -46,7 +46,7 @@ class Gpu final : public Backend {
     for (KernelEntry& entry : BuiltinGpuKernels(name())) registry.Add(std::move(entry));
     for (KernelEntry& entry : VendorKernels()) registry.Add(std::move(entry));
     for (KernelEntry& entry : PlantedGpuKernels(name())) registry.Add(std::move(entry));
-    registry.AddForPrefix(UserDeviceKernels(kUserPrefix, name()));
+    registry.AddForPrefix(UserDeviceKernels(name()));
   }
 
   std::unique_ptr<Ceilings> MakeCeilings(Device& device) const override {

@@ -343,13 +343,10 @@ NarrowingErrors ComputeNarrowingErrors(const SampledProducts& products) {
   const Measures right = MeasureVectors(products, products.right);
   const Tiles tiles = TilesOf(products);
   Pieces pieces = CutInPieces(products, tiles, left, right, errors);
-  ParallelForDynamic(static_cast<std::int64_t>(pieces.tasks.size()), 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t t = begin; t < end; ++t) {
-                         const std::size_t i = static_cast<std::size_t>(t);
-                         HWY_DYNAMIC_DISPATCH(AddSegment)(pieces.tasks[i], &pieces.sums[i]);
-                       }
-                     });
+  ParallelForDynamic(static_cast<std::int64_t>(pieces.tasks.size()), [&](std::int64_t t) {
+    const std::size_t i = static_cast<std::size_t>(t);
+    HWY_DYNAMIC_DISPATCH(AddSegment)(pieces.tasks[i], &pieces.sums[i]);
+  });
   AddPieces(pieces, size, errors);
   for (std::size_t i = 0; i < size; ++i) {
     const SampledProducts::Element& e = products.elements[i];

@@ -224,15 +224,12 @@ OrderEffect EmulateOrders(const SampledProducts& products, DType output,
   if (!fp32_sums || Info(output).is_integer || products.terms == 0) return effect;
   const std::size_t batches = (elements.size() + kWidth - 1) / kWidth;
   std::vector<Squares> of(batches);
-  ParallelForDynamic(static_cast<std::int64_t>(batches), 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t t = begin; t < end; ++t) {
-                         const std::size_t first = static_cast<std::size_t>(t) * kWidth;
-                         const std::size_t count = std::min(kWidth, elements.size() - first);
-                         of[static_cast<std::size_t>(t)] =
-                             MeasureBatch(products, output, elements.subspan(first, count));
-                       }
-                     });
+  ParallelForDynamic(static_cast<std::int64_t>(batches), [&](std::int64_t t) {
+    const std::size_t first = static_cast<std::size_t>(t) * kWidth;
+    const std::size_t count = std::min(kWidth, elements.size() - first);
+    of[static_cast<std::size_t>(t)] =
+        MeasureBatch(products, output, elements.subspan(first, count));
+  });
   Squares all;
   for (const Squares& s : of) {
     all.elements += s.elements;

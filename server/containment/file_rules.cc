@@ -20,9 +20,9 @@ std::string TreeOf(const fs::path& worker) {
   return folder.string();
 }
 
-void AddMatching(const char* folder, std::string_view prefix, std::vector<std::string>* to) {
+void AddDevices(std::string_view prefix, std::vector<std::string>* to) {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator("/dev", error)) {
     if (entry.path().filename().string().starts_with(prefix)) to->push_back(entry.path().string());
   }
 }
@@ -51,9 +51,9 @@ FileRules RulesForWorkers(std::string_view worker, bool accelerators) {
                                                  "/etc/OpenCL", "/run/opengl-driver"});
     rules.writable.emplace_back("/dev/shm");
     rules.devices.insert(rules.devices.end(), {"/dev/kfd", "/dev/dri", "/dev/nvgpu", "/dev/dxg"});
-    AddMatching("/dev", "nvidia", &rules.devices);
-    AddMatching("/dev", "nvmap", &rules.devices);
-    AddMatching("/dev", "nvhost", &rules.devices);
+    AddDevices("nvidia", &rules.devices);
+    AddDevices("nvmap", &rules.devices);
+    AddDevices("nvhost", &rules.devices);
   }
   return rules;
 }

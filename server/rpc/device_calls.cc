@@ -37,7 +37,7 @@ absl::Status DeviceCalls::ListDevices(const v1::ListDevicesRequest& request,
 
 absl::Status DeviceCalls::ReleaseDevice(const v1::ReleaseDeviceRequest& request,
                                         v1::Device& device) {
-  const absl::StatusOr<std::string> id = ParseDeviceName("name", request.name());
+  const absl::StatusOr<std::string> id = ParseDeviceName(request.name());
   if (!id.ok()) return id.status();
   for (const auto& executor : devices_.executors) {
     if (executor->device_id() != *id) continue;

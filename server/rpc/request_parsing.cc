@@ -62,11 +62,11 @@ absl::Status CheckJobName(std::string_view field, std::string_view name) {
   return fault.empty() ? absl::OkStatus() : Refuse(field, std::move(fault));
 }
 
-absl::StatusOr<std::string> ParseDeviceName(std::string_view field, std::string_view name) {
+absl::StatusOr<std::string> ParseDeviceName(std::string_view name) {
   constexpr std::string_view kPrefix = "devices/";
   if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) {
     return Refuse(
-        field, Cat("must be devices/ID, such as devices/cpu:0, got \"", name.substr(0, 64), "\""));
+        "name", Cat("must be devices/ID, such as devices/cpu:0, got \"", name.substr(0, 64), "\""));
   }
   return std::string(name.substr(kPrefix.size()));
 }

@@ -16,8 +16,8 @@ namespace assay::server {
 // Whether `name` has the form "jobs/{id}". The id has digits and lower-case letters.
 absl::Status CheckJobName(std::string_view field, std::string_view name);
 
-// The id of "devices/{id}".
-absl::StatusOr<std::string> ParseDeviceName(std::string_view field, std::string_view name);
+// The id of "devices/{id}", a request's field `name`.
+absl::StatusOr<std::string> ParseDeviceName(std::string_view name);
 
 // The size of a page. 0 counts as 100, and more than 1000 counts as 1000.
 absl::StatusOr<int> ParsePageSize(std::int32_t page_size);

@@ -16,7 +16,7 @@ void assay::fuzz::FuzzRequest(std::string_view bytes) {
   using namespace server;
   const absl::Status name = CheckJobName("name", bytes);
   Require(name.ok() || absl::IsInvalidArgument(name), name.ToString());
-  Check(ParseDeviceName("name", bytes));
+  Check(ParseDeviceName(bytes));
   Check(ParseJobFilter(bytes));
   const auto position = ParsePageToken("ListJobs", bytes);
   Check(position);

@@ -58,12 +58,10 @@ class Runner {
 
   double Run() {
     const std::int64_t heads = problem_.batch * problem_.heads;
-    ParallelForDynamic(heads * blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        // Late blocks of a causal head see most keys: they go first.
-        const std::int64_t head = t % heads, block = blocks_ - 1 - t / heads;
-        if (block * queries_ < PeriodOf(head)) Task(head, block);
-      }
+    ParallelForDynamic(heads * blocks_, [&](std::int64_t t) {
+      // Late blocks of a causal head see most keys: they go first.
+      const std::int64_t head = t % heads, block = blocks_ - 1 - t / heads;
+      if (block * queries_ < PeriodOf(head)) Task(head, block);
     });
     ParallelFor(heads, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t head = begin; head < end; ++head) Repeat(head);

@@ -18,11 +18,10 @@ using Sees = std::function<bool(std::int64_t query, std::int64_t key)>;
 
 // The case without its own masks, and `sees` for a mask; where the case has a mask of
 // its own, both must let a key through.
-Suspect Masked(const Scene& scene, bool with_own, const Sees& sees, std::string reads_as,
-               std::string next_step) {
+Suspect Masked(const Scene& scene, const Sees& sees, std::string reads_as, std::string next_step) {
   Case c = scene.c;
   auto& p = std::get<AttentionProblem>(c.problem);
-  const bool own = with_own && p.masked();
+  const bool own = p.masked();
   p.causal = false;
   p.mask_density = 0.5;  // so that there is a mask to read
   const std::int64_t keys = p.KvSeq();
@@ -131,7 +130,7 @@ class AttentionSuspectList {
       const std::int64_t tail = keys % tile == 0 ? tile : keys % tile;
       if (tail >= keys || (tile > 1 && tail == 1)) continue;
       list_.push_back(Masked(
-          scene_, true,
+          scene_,
           [=, causal = p_.causal, shift = Shift()](std::int64_t i, std::int64_t j) {
             return j < keys - tail && (!causal || j <= i + shift);
           },
@@ -159,14 +158,14 @@ class AttentionSuspectList {
         "j <= i + kv_seq - seq, the diagonal included";
     const std::int64_t shift = Shift();
     list_.push_back(Masked(
-        scene_, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift + 1; },
+        scene_, [=](std::int64_t i, std::int64_t j) { return j <= i + shift + 1; },
         "the causal mask lets one key too many through: off by one to the right", comparison));
     list_.push_back(Masked(
-        scene_, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift - 1; },
+        scene_, [=](std::int64_t i, std::int64_t j) { return j <= i + shift - 1; },
         "the causal mask hides the diagonal key: off by one to the left", comparison));
     if (shift != 0) {
       list_.push_back(Masked(
-          scene_, true, [=](std::int64_t i, std::int64_t j) { return j <= i; },
+          scene_, [=](std::int64_t i, std::int64_t j) { return j <= i; },
           "the causal mask is aligned to the first query, not to the last", comparison));
     }
     Altered([](AttentionProblem& a) { a.causal = false; }, "the causal mask is not applied",

@@ -137,15 +137,14 @@ double TruncatedGain(std::int64_t terms, const TruncatingUnit& unit) {
          (1 / static_cast<double>(unit.block) + 1);
 }
 
-void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,
-                     std::int64_t k, double* sums) {
+void SumFourthPowers(const PanelSource& source, std::int64_t rows, std::int64_t k, double* sums) {
   double* panel = ThreadPanel();
   for (std::int64_t r = 0; r < rows; r += kWidth) {
     const std::int64_t here = std::min(kWidth, rows - r);
     double sum[kWidth] = {};
     for (std::int64_t k0 = 0; k0 < k; k0 += kDepth) {
       const std::int64_t kc = std::min(kDepth, k - k0);
-      source.Pack(row0 + r, here, k0, kc, kWidth, panel);
+      source.Pack(r, here, k0, kc, kWidth, panel);
       for (std::int64_t i = 0; i < kc; ++i) {
         const double* x = panel + i * kWidth;
         for (std::int64_t w = 0; w < kWidth; ++w) {

@@ -76,9 +76,8 @@ struct TileDeviations {
 void FinishTile(const ProductBound& bound, std::int64_t rows, std::int64_t cols, std::int64_t ld,
                 const double* r, double* absolute, const TileDeviations& to);
 
-// Σ_k x(row, k)⁴ of rows [row0, row0 + rows), on the calling thread.
-void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,
-                     std::int64_t k, double* sums);
+// Σ_k x(row, k)⁴ of rows [0, rows), on the calling thread.
+void SumFourthPowers(const PanelSource& source, std::int64_t rows, std::int64_t k, double* sums);
 
 }  // namespace assay::kernels
 

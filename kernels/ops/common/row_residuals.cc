@@ -28,17 +28,14 @@ bool IsDrawn(const Pattern& p) {
 
 }  // namespace
 
-ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
+ResidualModel RowResiduals(const Case& c, const Plan& plan) {
   ResidualModel model;
   const DType output = plan.output.dtype;
   if (plan.exact || Info(c.dtype).is_integer || Info(output).is_integer || c.dtype == DType::kF64 ||
       output == DType::kF64) {
     return model;
   }
-  if (!std::all_of(plan.inputs.begin(), plan.inputs.begin() + drawn,
-                   [](const Operand& o) { return IsDrawn(o.pattern); })) {
-    return model;
-  }
+  if (!IsDrawn(plan.inputs[0].pattern)) return model;
   model.known = true;
   model.rows = true;
   model.roundoff = AccumulatorRoundoff(c.dtype);

@@ -16,9 +16,9 @@ inline constexpr double kDeclaredRoundings = 3;
 
 // The residual model of a case whose elements share the errors of sums over their row. Not known
 // for exact results, integers, and fp64, whose reference rounds as well. Nor unless the first
-// `drawn` inputs are normal or uniform, with a spread that is not small beside their magnitude. A
-// user's own tensors count as normal.
-ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn);
+// input is normal or uniform, with a spread that is not small beside its magnitude. A user's own
+// tensors count as normal.
+ResidualModel RowResiduals(const Case& c, const Plan& plan);
 
 // Where the deviations of the first row stand.
 RowDeviations RowsOf(const ReferenceBuffers& buffers);

@@ -246,7 +246,7 @@ std::vector<double> RootsOfPatches(const ConvShape& s, const TensorView& x) {
 std::vector<double> RootsOfFilters(const ConvShape& s, DType input, const TensorView& w) {
   std::vector<double> roots(static_cast<std::size_t>(s.filters));
   const StridedSource all(input, w.data, 0, s.terms(), 1);
-  SumFourthPowers(all, 0, s.filters, s.terms(), roots.data());
+  SumFourthPowers(all, s.filters, s.terms(), roots.data());
   for (double& root : roots) root = std::sqrt(root);
   return roots;
 }
@@ -318,34 +318,32 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
   const std::int64_t col_tiles = (n + kTileCols - 1) / kTileCols;
   const std::int64_t height = TileHeight(m, s.batch * s.groups * col_tiles);
   const std::int64_t tiles = (m + height - 1) / height * col_tiles;
-  ParallelForDynamic(s.batch * s.groups * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t image = t / tiles / s.groups, group = t / tiles % s.groups;
-      const std::int64_t row0 = t % tiles / col_tiles * height;
-      const std::int64_t col0 = t % col_tiles * kTileCols;
-      const ProductTile tile = {row0, std::min(height, m - row0), col0,
-                                std::min(kTileCols, n - col0)};
-      const PatchSource patches(s, input, inputs[0].data, image, group);
-      const StridedSource weights(input, inputs[1].data, group * filters * s.terms(), s.terms(), 1);
-      const std::int64_t at = s.channels_last
-                                  ? (image * positions + row0) * s.filters + group * filters + col0
-                                  : (image * s.filters + group * filters + row0) * positions + col0;
-      const PanelSource& a = s.channels_last ? static_cast<const PanelSource&>(patches) : weights;
-      const PanelSource& b = s.channels_last ? static_cast<const PanelSource&>(weights) : patches;
-      if (allowance == nullptr) {
-        ExactProduct(a, b, s.terms(), largest, tile, value + at, ld);
-        continue;
-      }
-      TileDeviations to = {sums, OutputStepsOf(output), nullptr, nullptr, nullptr};
-      if (deviation != nullptr) {
-        const double* patch = roots.patches.data() + (image * s.groups + group) * positions;
-        const double* filter = roots.filters.data() + group * filters;
-        to.rows = (s.channels_last ? patch : filter) + row0;
-        to.columns = (s.channels_last ? filter : patch) + col0;
-        to.deviation = deviation + at;
-      }
-      FinishedProduct(a, b, s.terms(), tile, bound, to, value + at, allowance + at, ld);
+  ParallelForDynamic(s.batch * s.groups * tiles, [&](std::int64_t t) {
+    const std::int64_t image = t / tiles / s.groups, group = t / tiles % s.groups;
+    const std::int64_t row0 = t % tiles / col_tiles * height;
+    const std::int64_t col0 = t % col_tiles * kTileCols;
+    const ProductTile tile = {row0, std::min(height, m - row0), col0,
+                              std::min(kTileCols, n - col0)};
+    const PatchSource patches(s, input, inputs[0].data, image, group);
+    const StridedSource weights(input, inputs[1].data, group * filters * s.terms(), s.terms(), 1);
+    const std::int64_t at = s.channels_last
+                                ? (image * positions + row0) * s.filters + group * filters + col0
+                                : (image * s.filters + group * filters + row0) * positions + col0;
+    const PanelSource& a = s.channels_last ? static_cast<const PanelSource&>(patches) : weights;
+    const PanelSource& b = s.channels_last ? static_cast<const PanelSource&>(weights) : patches;
+    if (allowance == nullptr) {
+      ExactProduct(a, b, s.terms(), largest, tile, value + at, ld);
+      return;
     }
+    TileDeviations to = {sums, OutputStepsOf(output), nullptr, nullptr, nullptr};
+    if (deviation != nullptr) {
+      const double* patch = roots.patches.data() + (image * s.groups + group) * positions;
+      const double* filter = roots.filters.data() + group * filters;
+      to.rows = (s.channels_last ? patch : filter) + row0;
+      to.columns = (s.channels_last ? filter : patch) + col0;
+      to.deviation = deviation + at;
+    }
+    FinishedProduct(a, b, s.terms(), tile, bound, to, value + at, allowance + at, ld);
   });
 }
 

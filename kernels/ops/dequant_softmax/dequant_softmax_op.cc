@@ -84,7 +84,7 @@ class DequantSoftmax final : public Op {
   }
 
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
-    ResidualModel model = RowResiduals(c, plan, 1);
+    ResidualModel model = RowResiduals(c, plan);
     // Products of 16-bit activations may be summed by units that truncate.
     model.gates &= c.dtype == DType::kF32 && plan.inputs[1].pattern == kDequantWeights;
     return model;

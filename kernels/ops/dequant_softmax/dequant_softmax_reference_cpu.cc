@@ -29,15 +29,13 @@ void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
     height /= 2;
   }
   const std::int64_t row_tiles = (m + height - 1) / height;
-  ParallelForDynamic(row_tiles * col_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t row0 = t / col_tiles * height, col0 = t % col_tiles * kTileCols;
-      const ProductTile tile = {row0, std::min(height, m - row0), col0,
-                                std::min(kTileCols, n - col0)};
-      const std::int64_t at = row0 * n + col0;
-      PackedProduct(rows, columns, problem.k, tile, value + at,
-                    allowance == nullptr ? nullptr : allowance + at, n);
-    }
+  ParallelForDynamic(row_tiles * col_tiles, [&](std::int64_t t) {
+    const std::int64_t row0 = t / col_tiles * height, col0 = t % col_tiles * kTileCols;
+    const ProductTile tile = {row0, std::min(height, m - row0), col0,
+                              std::min(kTileCols, n - col0)};
+    const std::int64_t at = row0 * n + col0;
+    PackedProduct(rows, columns, problem.k, tile, value + at,
+                  allowance == nullptr ? nullptr : allowance + at, n);
   });
 
   std::vector<double> scale(static_cast<std::size_t>(n));

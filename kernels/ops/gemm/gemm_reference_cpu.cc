@@ -131,34 +131,31 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
     height /= 2;
   }
   const std::int64_t row_tiles = (problem.m + height - 1) / height;
-  ParallelForDynamic(
-      problem.batch * row_tiles * col_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) {
-          const std::int64_t batch = t / (row_tiles * col_tiles);
-          const std::int64_t row0 = t / col_tiles % row_tiles * height;
-          const std::int64_t col0 = t % col_tiles * kTileCols;
-          const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
-                                    std::min(kTileCols, problem.n - col0)};
-          const StridedSource a = source(MatrixA(problem, input, inputs[0], batch)),
-                              b = source(MatrixB(problem, input, inputs[1], batch));
-          const auto place = [&](const ProductTile& part) {
-            return (batch * problem.m + part.row0) * problem.n + part.col0;
-          };
-          const auto finish = [&](const ProductTile& part) {
-            const std::int64_t at = place(part);
-            Finish(problem, epilogue, inputs, batch, part, value + at,
-                   allowance == nullptr ? nullptr : allowance + at, squares,
-                   deviation == nullptr ? nullptr : deviation + at);
-          };
-          double* r = value + place(tile);
-          if (!exact) {
-            PackedProduct(a, b, problem.k, tile, r, allowance + place(tile), problem.n, finish);
-            continue;
-          }
-          if (batch >= made) ExactProduct(a, b, problem.k, largest, tile, r, problem.n);
-          finish(tile);
-        }
-      });
+  ParallelForDynamic(problem.batch * row_tiles * col_tiles, [&](std::int64_t t) {
+    const std::int64_t batch = t / (row_tiles * col_tiles);
+    const std::int64_t row0 = t / col_tiles % row_tiles * height;
+    const std::int64_t col0 = t % col_tiles * kTileCols;
+    const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
+                              std::min(kTileCols, problem.n - col0)};
+    const StridedSource a = source(MatrixA(problem, input, inputs[0], batch)),
+                        b = source(MatrixB(problem, input, inputs[1], batch));
+    const auto place = [&](const ProductTile& part) {
+      return (batch * problem.m + part.row0) * problem.n + part.col0;
+    };
+    const auto finish = [&](const ProductTile& part) {
+      const std::int64_t at = place(part);
+      Finish(problem, epilogue, inputs, batch, part, value + at,
+             allowance == nullptr ? nullptr : allowance + at, squares,
+             deviation == nullptr ? nullptr : deviation + at);
+    };
+    double* r = value + place(tile);
+    if (!exact) {
+      PackedProduct(a, b, problem.k, tile, r, allowance + place(tile), problem.n, finish);
+      return;
+    }
+    if (batch >= made) ExactProduct(a, b, problem.k, largest, tile, r, problem.n);
+    finish(tile);
+  });
 }
 
 }  // namespace assay::kernels

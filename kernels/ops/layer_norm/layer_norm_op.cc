@@ -147,7 +147,7 @@ class LayerNorm final : public Op {
 
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
     const auto& p = std::get<LayerNormProblem>(c.problem);
-    ResidualModel model = RowResiduals(c, plan, 1);
+    ResidualModel model = RowResiduals(c, plan);
     if (model.known && p.affine && !p.rms) HoldWholeElements(p.rows, model);
     return model;
   }

@@ -58,7 +58,7 @@ class Softmax final : public Op {
   }
 
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
-    ResidualModel model = RowResiduals(c, plan, 1);
+    ResidualModel model = RowResiduals(c, plan);
     // exp(x − log s) is right, too: its argument is as large as log s, and so is its rounding. Up
     // to 1.9 were seen of arguments in [8, 16), where log s lies up to kColumnsBelow16.
     constexpr double kLargestRestOfLogs = 2.5;

@@ -95,8 +95,8 @@ ASSAY_GLOBAL void ApplyTamper(Tamper t, std::int64_t count) {
   }
 }
 
-ASSAY_GLOBAL void Overwrite(unsigned char* at, std::int64_t bytes, unsigned char byte) {
-  for (std::int64_t i = FirstItem(); i < bytes; i += ItemStep()) at[i] = byte;
+ASSAY_GLOBAL void Overwrite(unsigned char* at, std::int64_t bytes) {
+  for (std::int64_t i = FirstItem(); i < bytes; i += ItemStep()) at[i] = 0;
 }
 
 ASSAY_GLOBAL void Hang(const unsigned long long* never) {
@@ -112,9 +112,9 @@ ErrorCode LaunchTamper(const Tamper& tamper, Stream stream) {
   return LaunchOver(count, /*one_thread=*/false, stream, ApplyTamper, tamper, count);
 }
 
-ErrorCode LaunchOverwrite(void* at, std::int64_t bytes, unsigned char byte, Stream stream) {
+ErrorCode LaunchOverwrite(void* at, std::int64_t bytes, Stream stream) {
   return LaunchOver(bytes, /*one_thread=*/false, stream, Overwrite, static_cast<unsigned char*>(at),
-                    bytes, byte);
+                    bytes);
 }
 
 ErrorCode LaunchHang(const unsigned long long* never, Stream stream) {

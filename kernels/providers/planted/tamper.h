@@ -59,8 +59,8 @@ struct Tamper {
 // Enqueues one launch. The tile must lie in the view's storage, which includes the padding.
 ErrorCode LaunchTamper(const Tamper& tamper, Stream stream);
 
-// Writes `byte` to `bytes` addresses from `at` on, whatever lies there.
-ErrorCode LaunchOverwrite(void* at, std::int64_t bytes, unsigned char byte, Stream stream);
+// Writes 0 to `bytes` addresses from `at` on, whatever lies there.
+ErrorCode LaunchOverwrite(void* at, std::int64_t bytes, Stream stream);
 
 // Enqueues one thread that ends only if *never is not 0. `never` is device memory that holds 0.
 ErrorCode LaunchHang(const unsigned long long* never, Stream stream);

@@ -278,13 +278,13 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
 gpu::ErrorCode TamperedKernel::SpoilOutside(const TensorView& output, gpu::Stream stream) const {
   auto* first = output.as<unsigned char>();
   if (Is("past-the-end")) {
-    return gpu::LaunchOverwrite(first + output.bytes(), kOverrun, 0, stream);
+    return gpu::LaunchOverwrite(first + output.bytes(), kOverrun, stream);
   }
-  if (Is("before-the-start")) return gpu::LaunchOverwrite(first - kOverrun, kOverrun, 0, stream);
+  if (Is("before-the-start")) return gpu::LaunchOverwrite(first - kOverrun, kOverrun, stream);
   if (Is("far-past-the-end")) {
-    return gpu::LaunchOverwrite(first + kFar, kOverrun, 0, stream);
+    return gpu::LaunchOverwrite(first + kFar, kOverrun, stream);
   }
-  if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, 0, stream);
+  if (Is("crash")) return gpu::LaunchOverwrite(nullptr, 1, stream);
   if (Is("hang")) {
     return gpu::LaunchHang(reinterpret_cast<const unsigned long long*>(kept_), stream);
   }

@@ -306,9 +306,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDeviceKernel(const Case& c, const Pl
                                         *std::move(parameters), *std::move(launch), debug);
 }
 
-KernelEntry UserDeviceKernels(std::string_view prefix, std::string_view backend) {
+KernelEntry UserDeviceKernels(std::string_view backend) {
   return KernelEntry{.op = {},  // every one
-                     .provider = prefix,
+                     .provider = kUserPrefix,
                      .backend = backend,
                      .dtypes = AllFormats(),
                      .make = &MakeDeviceKernel};

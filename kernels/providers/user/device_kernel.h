@@ -22,8 +22,8 @@ namespace assay::inline kernels {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeDeviceKernel(const Case& c, const Plan& plan,
                                                          Device& device);
 
-// The entry of all operators on a GPU, for providers that begin with `prefix`.
-KernelEntry UserDeviceKernels(std::string_view prefix, std::string_view backend);
+// The entry of all operators on a GPU, for providers that begin with kUserPrefix.
+KernelEntry UserDeviceKernels(std::string_view backend);
 
 }  // namespace assay::kernels
 

@@ -27,16 +27,13 @@ void ParallelFor(std::int64_t n, std::int64_t grain,
   }
 }
 
-void ParallelForDynamic(std::int64_t n, std::int64_t chunk,
-                        absl::FunctionRef<void(std::int64_t, std::int64_t)> body) {
-  if (n <= 0) return;
-  const std::int64_t chunks = (n + chunk - 1) / chunk;
-  if (chunks == 1 || ParallelWidth() == 1) {
-    for (std::int64_t i = 0; i < chunks; ++i) body(i * chunk, std::min(n, (i + 1) * chunk));
+void ParallelForDynamic(std::int64_t n, absl::FunctionRef<void(std::int64_t)> body) {
+  if (n <= 1 || ParallelWidth() == 1) {
+    for (std::int64_t i = 0; i < n; ++i) body(i);
     return;
   }
 #pragma omp parallel for schedule(dynamic, 1)
-  for (std::int64_t i = 0; i < chunks; ++i) body(i * chunk, std::min(n, (i + 1) * chunk));
+  for (std::int64_t i = 0; i < n; ++i) body(i);
 }
 
 }  // namespace assay::kernels

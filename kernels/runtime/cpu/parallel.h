@@ -18,10 +18,9 @@ int ParallelWidth();
 void ParallelFor(std::int64_t n, std::int64_t grain,
                  absl::FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
-// The same for uneven work: ranges of `chunk` elements go to threads as they become free. Which
-// thread gets which chunk varies, so results must not depend on it.
-void ParallelForDynamic(std::int64_t n, std::int64_t chunk,
-                        absl::FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
+// The same for uneven work: calls body(i) for each i in [0, n) on the thread that becomes free
+// next. Which thread gets which varies, so results must not depend on it.
+void ParallelForDynamic(std::int64_t n, absl::FunctionRef<void(std::int64_t i)> body);
 
 }  // namespace assay::kernels
 

@@ -18,12 +18,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(ExpectedDevices, AreANumberOfAnyOrOfABackend) {
-  EXPECT_EQ(ParseExpectedDevices("expect-devices", "8")->backend, "");
-  EXPECT_EQ(ParseExpectedDevices("expect-devices", "8")->count, 8);
+  EXPECT_EQ(ParseExpectedDevices("8")->backend, "");
+  EXPECT_EQ(ParseExpectedDevices("8")->count, 8);
   for (const char* backend : {"cpu", "cuda", "hip"}) {
     for (const int count : {0, 1, 1024}) {
-      const auto expected =
-          ParseExpectedDevices("expect-devices", absl::StrCat(backend, ":", count));
+      const auto expected = ParseExpectedDevices(absl::StrCat(backend, ":", count));
       EXPECT_EQ(expected->backend, backend);
       EXPECT_EQ(expected->count, count);
     }

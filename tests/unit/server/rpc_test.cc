@@ -75,8 +75,8 @@ TEST(RequestParsing, NamesAreHeldToTheirForm) {
   for (const char* bad : {"", "jobs", "jobs/", "k3v9", "jobs/A", "jobs/a/b", "jobs/a b"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckJobName("name", bad))) << bad;
   }
-  EXPECT_EQ(*ParseDeviceName("name", "devices/cpu:0"), "cpu:0");
-  EXPECT_FALSE(ParseDeviceName("name", "cpu:0").ok());
+  EXPECT_EQ(*ParseDeviceName("devices/cpu:0"), "cpu:0");
+  EXPECT_FALSE(ParseDeviceName("cpu:0").ok());
 }
 
 TEST(RequestParsing, FilterGrammar) {
