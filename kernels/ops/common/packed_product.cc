@@ -8,6 +8,7 @@
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
 #include "kernels/ops/common/packed_product.h"
+#include "kernels/runtime/cpu/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace assay::inline kernels {
@@ -239,6 +240,15 @@ namespace assay::inline kernels {
 
 HWY_EXPORT(Packed);
 HWY_EXPORT(Direct);
+
+std::int64_t TileHeight(std::int64_t rows, std::int64_t beside) {
+  std::int64_t height = kTileRows;
+  while (height > kTileRows / 8 &&
+         beside * ((rows + height - 1) / height) < std::int64_t{4} * ParallelWidth()) {
+    height /= 2;
+  }
+  return height;
+}
 
 void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
                    const ProductTile& tile, double* value, double* absolute, std::int64_t ld) {

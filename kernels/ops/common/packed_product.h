@@ -64,6 +64,10 @@ struct ProductTile {
 inline constexpr std::int64_t kTileRows = 384;
 inline constexpr std::int64_t kTileCols = 256;
 
+// The height of the tiles of `rows` rows: full where that leaves every core several tiles, else
+// lower. `beside`: how many tiles there are of the same rows.
+std::int64_t TileHeight(std::int64_t rows, std::int64_t beside);
+
 // value[i·ld + j] = Σ_k a(row0 + i, k)·b(col0 + j, k), absolute likewise with
 // |a|·|b|; absolute nullptr: only value.
 void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,

@@ -259,17 +259,6 @@ Roots RootsOf(const ConvShape& s, DType input, std::span<const TensorView> input
   return {RootsOfPatches(s, inputs[0]), RootsOfFilters(s, input, inputs[1])};
 }
 
-// The rows of a tile: fewer where there would be too few tiles for all threads. `others`: how many
-// tiles stand beside each one.
-std::int64_t TileHeight(std::int64_t rows, std::int64_t others) {
-  std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 &&
-         others * ((rows + height - 1) / height) < std::int64_t{4} * ParallelWidth()) {
-    height /= 2;
-  }
-  return height;
-}
-
 // r, E and σ of a tile. Its parts are finished while they are in the cache.
 void FinishedProduct(const PanelSource& a, const PanelSource& b, std::int64_t terms,
                      const ProductTile& tile, const ProductBound& bound, const TileDeviations& to,

@@ -21,13 +21,8 @@ void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
   const StridedSource rows(a.dtype, a.data, 0, a.extents.ld, 1);
   const StridedSource columns(w.dtype, w.data, 0, problem.transpose_w ? w.extents.ld : 1,
                               problem.transpose_w ? 1 : w.extents.ld);
-  // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (n + kTileCols - 1) / kTileCols;
-  std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 &&
-         col_tiles * ((m + height - 1) / height) < std::int64_t{4} * ParallelWidth()) {
-    height /= 2;
-  }
+  const std::int64_t height = TileHeight(m, col_tiles);
   const std::int64_t row_tiles = (m + height - 1) / height;
   ParallelForDynamic(row_tiles * col_tiles, [&](std::int64_t t) {
     const std::int64_t row0 = t / col_tiles * height, col0 = t % col_tiles * kTileCols;

@@ -123,13 +123,8 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, const GemmEpilogu
   const bool exact = allowance == nullptr || epilogue.one_product;
   const std::int64_t made = exact ? MakeUnitProducts(problem, input, inputs, value) : 0;
 
-  // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (problem.n + kTileCols - 1) / kTileCols;
-  std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 && problem.batch * col_tiles * ((problem.m + height - 1) / height) <
-                                       std::int64_t{4} * ParallelWidth()) {
-    height /= 2;
-  }
+  const std::int64_t height = TileHeight(problem.m, problem.batch * col_tiles);
   const std::int64_t row_tiles = (problem.m + height - 1) / height;
   ParallelForDynamic(problem.batch * row_tiles * col_tiles, [&](std::int64_t t) {
     const std::int64_t batch = t / (row_tiles * col_tiles);
