@@ -30,12 +30,6 @@ enum class Overflow : std::uint8_t {
   kSatInfKeep,  // finite values to the largest finite; Inf to Inf, or to NaN
 };
 
-enum class TF32Rounding : std::uint8_t {
-  kRne,  // nearest, ties to even
-  kRna,  // nearest, ties away from zero
-  kRz,   // towards zero
-};
-
 namespace internal {
 
 // The bit layout of a binary floating-point format. LayoutOf is a switch and not a table, because
@@ -163,23 +157,6 @@ constexpr std::uint64_t RoundToFormat(double v, DType t, Overflow overflow = Ove
 // The same from float. It is exact, because every float is a double.
 constexpr std::uint64_t RoundToFormat(float v, DType t, Overflow overflow = Overflow::kNonSat) {
   return RoundToFormat(static_cast<double>(v), t, overflow);
-}
-
-// A float32 word rounded to tf32's 10 mantissa bits. Inf stays; NaN becomes quiet.
-constexpr std::uint32_t RoundToTF32(float v, TF32Rounding rounding) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(v);
-  const std::uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return 0x7fc00000;
-  if (magnitude == 0x7f800000) return bits;
-  switch (rounding) {
-    case TF32Rounding::kRz:
-      return bits & 0xffffe000;
-    case TF32Rounding::kRna:
-      return (bits + 0x1000) & 0xffffe000;
-    case TF32Rounding::kRne:
-      break;
-  }
-  return (bits + 0xfff + ((bits >> 13) & 1)) & 0xffffe000;
 }
 
 // The exact value of a code. Bits above the format's width are ignored.

@@ -178,7 +178,10 @@ F TwoBF16(const float* a, const float* b, std::int64_t k) {
 
 F WithoutLast(const float* a, const float* b, std::int64_t k) { return Chain<true>(a, b, k - 1); }
 
-float ToTF32(float v) { return std::bit_cast<float>(RoundToTF32(v, TF32Rounding::kRna)); }
+// Rounds half a unit away from zero, as cvt.rna does.
+float ToTF32(float v) {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(v) + 0x1000) & 0xffffe000);
+}
 float ThroughFP16(float v) { return static_cast<float>(Quantise(v, DType::kF16)); }
 float ThroughBF16(float v) { return static_cast<float>(Quantise(v, DType::kBF16)); }
 template <int kMillionths>

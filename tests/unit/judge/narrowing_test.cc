@@ -31,7 +31,9 @@ constexpr std::int64_t kTerms[] = {256, 1024, 4096, 16384, 65536};
 Change Nearest(DType format) {
   return [format](float v) { return To(format, v); };
 }
-float TruncatedTF32(float v) { return std::bit_cast<float>(RoundToTF32(v, TF32Rounding::kRz)); }
+float TruncatedTF32(float v) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) & 0xffffe000);
+}
 float TruncatedBF16(float v) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) & 0xffff0000);
 }
