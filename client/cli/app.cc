@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/escaping.h"

@@ -1,7 +1,6 @@
 #include "client/cli/baseline_source.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

@@ -1,9 +1,7 @@
 #include "client/cli/ceilings.h"
 
-#include <algorithm>
 #include <map>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/lib/words.h"
 #include "client/report/units.h"

@@ -1,7 +1,6 @@
 // explain: why results have their verdicts.
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"

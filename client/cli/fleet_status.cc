@@ -1,8 +1,6 @@
 #include "client/cli/fleet_status.h"
 
-#include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ostream>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"

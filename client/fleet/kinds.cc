@@ -1,7 +1,6 @@
 #include "client/fleet/kinds.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

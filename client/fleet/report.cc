@@ -1,8 +1,5 @@
 #include "client/fleet/report.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
 #include "client/fleet/jobs.h"
 
 namespace assay::client {

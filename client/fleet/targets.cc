@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <set>
 #include <utility>
 

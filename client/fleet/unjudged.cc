@@ -1,7 +1,6 @@
 #include "client/fleet/unjudged.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,6 @@
 #include "client/lib/compare.h"
 
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -4,7 +4,6 @@
 #define TOML_ASSERT(expr) static_cast<void>(0)  // see client/lib/targets_file.cc
 #include <toml++/toml.h>
 
-#include <iterator>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -1,6 +1,5 @@
 #include "client/report/cheats.h"
 
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

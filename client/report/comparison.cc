@@ -1,7 +1,6 @@
 #include "client/report/comparison.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"

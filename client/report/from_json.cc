@@ -1,7 +1,6 @@
 #include "client/report/from_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <ctime>
 #include <limits>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <variant>
 
 #include "kernels/diagnose/anatomy_words.h"
 #include "kernels/diagnose/displacement.h"

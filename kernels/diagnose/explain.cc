@@ -1,6 +1,5 @@
 #include "kernels/diagnose/explain.h"
 
-#include <optional>
 #include <utility>
 
 #include "kernels/diagnose/anatomy.h"

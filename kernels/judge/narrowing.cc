@@ -7,7 +7,6 @@
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "kernels/judge/narrowing_errors.h"

@@ -1,7 +1,6 @@
 #include "kernels/runner/problem_view.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace assay::inline kernels {

@@ -2,7 +2,6 @@
 // define.
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 #include <utility>
 
 #include "kernels/numerics/convert.h"

@@ -2,7 +2,6 @@
 // (-fsanitize=thread), and at an index outside an array (-fsanitize=bounds). The compiler's own
 // runtime libraries are not linked.
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "kernels/simt/debug_info.h"

@@ -2,7 +2,6 @@
 
 #include <link.h>
 
-#include <cstdint>
 #include <utility>
 
 // The program's source defines it: kMostDynamicShared bytes.

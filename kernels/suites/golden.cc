@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "kernels/bench/sample_waits.h"

@@ -1,7 +1,6 @@
 #include "server/base/config_fields.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"

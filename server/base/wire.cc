@@ -5,7 +5,6 @@
 #include <iterator>
 #include <optional>
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"

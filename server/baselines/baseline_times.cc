@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "kernels/numerics/change.h"
 #include "kernels/text/cat.h"

@@ -19,7 +19,6 @@
 #include <system_error>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/number_at.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "server/base/even_time.h"
 #include "server/base/job_events.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "server/base/error_info.h"
 #include "server/base/even_time.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "server/base/job_events.h"
 #include "server/base/log.h"

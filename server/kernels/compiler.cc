@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"

@@ -11,7 +11,6 @@
 // cannot do this at all.
 #include <dlfcn.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"

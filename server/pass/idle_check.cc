@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"

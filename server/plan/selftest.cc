@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "kernels/cheats/cheats.h"
 #include "kernels/text/cat.h"

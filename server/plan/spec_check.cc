@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/cheats/cheats.h"
 #include "kernels/ops/op.h"

@@ -21,7 +21,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/number_at.h"
 #include "server/base/even_time.h"

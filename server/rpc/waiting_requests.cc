@@ -1,6 +1,5 @@
 #include "server/rpc/waiting_requests.h"
 
-#include <cstddef>
 #include <map>
 #include <mutex>
 #include <utility>

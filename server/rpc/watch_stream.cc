@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/even_time.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "server/base/even_time.h"
 #include "server/base/log.h"

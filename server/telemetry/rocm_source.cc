@@ -4,7 +4,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <string_view>

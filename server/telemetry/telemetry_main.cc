@@ -15,7 +15,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <iostream>
 #include <string>

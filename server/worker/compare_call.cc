@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/text/cat.h"

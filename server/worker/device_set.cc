@@ -16,7 +16,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/judge/finding.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"

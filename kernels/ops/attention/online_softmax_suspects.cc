@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <variant>
 
 #include "kernels/ops/attention/attention_rows.h"
 #include "kernels/ops/attention/attention_suspects.h"

@@ -3,7 +3,6 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
-#include <cstddef>
 
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"

@@ -3,7 +3,6 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/planning.h"

@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "kernels/numerics/digest.h"
 #include "kernels/ops/common/view_inputs.h"

@@ -1,6 +1,5 @@
 // dequant_softmax as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"

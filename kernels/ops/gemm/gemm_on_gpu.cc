@@ -1,6 +1,5 @@
 // gemm on a GPU: see gpu_op.h.
 #include <cstddef>
-#include <string_view>
 #include <variant>
 
 #include "kernels/ops/common/device_words.h"

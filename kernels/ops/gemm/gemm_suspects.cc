@@ -1,6 +1,5 @@
 // What is usually wrong with a matrix product.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <memory>

@@ -1,6 +1,5 @@
 #include "kernels/ops/reduce/reduce_reference.h"
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 

@@ -1,5 +1,4 @@
 // What rope knows of wrong results of its kernels.
-#include <functional>
 #include <utility>
 #include <variant>
 

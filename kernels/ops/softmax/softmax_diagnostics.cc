@@ -1,7 +1,6 @@
 // What softmax knows of wrong results of its kernels.
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/convert.h"

@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/providers/cudnn/graph.h"

@@ -1,10 +1,8 @@
 // softmax along the last axis with cudnnSoftmaxForward, whose accurate form subtracts the row's
 // maximum. Rows are images with as many channels as there are columns.
-#include <cstdint>
 #include <limits>
 #include <memory>
 #include <string>
-#include <variant>
 
 #include "kernels/providers/cudnn/api.h"
 #include "kernels/providers/cudnn/cudnn.h"

@@ -2,11 +2,9 @@
 
 #include <cblas.h>
 
-#include <cstdlib>
 #include <limits>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "kernels/text/cat.h"
 

@@ -1,7 +1,6 @@
 // conv, correct except for one defect; see the table. Plain loops over channels and taps.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <variant>

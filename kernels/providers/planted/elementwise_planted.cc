@@ -1,5 +1,4 @@
 // elementwise operators, correct except for one defect; see the table.
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numbers>

@@ -4,7 +4,6 @@
 // little time. Each kernel has a way to add one product, and a way to change finished elements.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>

@@ -1,7 +1,6 @@
 #include "kernels/runtime/cpu/digest_cpu.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "kernels/runtime/cpu/parallel.h"

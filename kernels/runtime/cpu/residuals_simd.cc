@@ -1,7 +1,6 @@
 // Sums the residuals of one row, a vector of doubles at a time.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
