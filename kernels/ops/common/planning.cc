@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/ops/refusal.h"
 #include "kernels/text/cat.h"
@@ -23,6 +24,19 @@ ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnorma
   const double underflow =
       flushes_subnormals ? static_cast<double>(k) * a.min_normal : UnderflowAllowance(k, a.quantum);
   return {ProbableFactor(k, AccumulatorOf(input, accumulator)), underflow, a.times};
+}
+
+Plan MakeRowPlan(const Case& c, std::int64_t rows, std::int64_t cols,
+                 std::vector<std::int64_t> dims) {
+  Plan plan;
+  plan.inputs.push_back({"x", c.dtype, Extents::Dense(1, rows, cols), std::move(dims),
+                         Pattern{PatternKind::kNormal, 1, 0}});
+  plan.output = plan.inputs[0];
+  plan.output.name = "y";
+  plan.output.dtype = OutputType(c);
+  plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+  plan.elementwise = true;
+  return plan;
 }
 
 absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {

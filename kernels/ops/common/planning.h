@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/numerics/bound.h"
@@ -25,6 +26,11 @@ inline constexpr double kVacuousFactor = 0x1p-4;
 // `accumulator`: what the kernel declares, as AccumulatorOf takes it.
 ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnormals,
                               const Accumulator& accumulator = {});
+
+// What operators on rows begin with: the input x [rows, cols] of axes `dims` with normal numbers,
+// an output y like it, and the accumulator's roundoff.
+Plan MakeRowPlan(const Case& c, std::int64_t rows, std::int64_t cols,
+                 std::vector<std::int64_t> dims);
 
 // Replaces the patterns of the first DataOperands inputs by the case's, if it has
 // one, and the magnitudes of all by its, and sets zero_mean_random from the first `judged` of them.

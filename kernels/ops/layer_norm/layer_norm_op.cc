@@ -104,27 +104,16 @@ class LayerNorm final : public Op {
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<LayerNormProblem>(c.problem);
-    const Operand x = {"x",
-                       c.dtype,
-                       Extents::Dense(1, p.rows, p.cols),
-                       {p.rows, p.cols},
-                       Pattern{PatternKind::kNormal, 1, 0}};
     const auto column = [&](std::string_view name, Pattern pattern) {
       return Operand{name, p.columns(c.dtype), Extents::Dense(1, 1, p.cols), {p.cols}, pattern};
     };
-    Plan plan;
-    plan.inputs = {x};
+    Plan plan = MakeRowPlan(c, p.rows, p.cols, {p.rows, p.cols});
     if (p.affine) {
       plan.inputs.push_back(column("weight", Pattern{PatternKind::kUniform, 0.5, 1.5}));
       if (!p.rms) plan.inputs.push_back(column("bias", Pattern{PatternKind::kNormal, 1, 0}));
     }
-    plan.output = x;
-    plan.output.name = "y";
-    plan.output.dtype = OutputType(c);
-    plan.flops = 8.0 * static_cast<double>(x.extents.count());
+    plan.flops = 8.0 * static_cast<double>(plan.output.extents.count());
     plan.accumulations = p.cols;
-    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
     SetRowDepth(p.cols,
                 DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kElements, p.cols,

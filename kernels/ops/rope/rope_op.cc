@@ -59,21 +59,10 @@ class Rope final : public Op {
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const RopeProblem& p = ProblemOf(c);
-    const Operand x = {"x",
-                       c.dtype,
-                       Extents::Dense(1, p.rows(), p.dim),
-                       {p.batch, p.seq, p.heads, p.dim},
-                       Pattern{PatternKind::kNormal, 1, 0}};
-    Plan plan;
-    plan.inputs = {x};
-    plan.output = x;
-    plan.output.name = "y";
-    plan.output.dtype = OutputType(c);
-    plan.flops = 3.0 * static_cast<double>(x.extents.count());
+    Plan plan = MakeRowPlan(c, p.rows(), p.dim, {p.batch, p.seq, p.heads, p.dim});
+    plan.flops = 3.0 * static_cast<double>(plan.output.extents.count());
     plan.accumulations = 2;
-    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.exact = c.exact;
-    plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
     if (c.significand >= 0) plan.inputs[0].pattern = kEveryFiniteNumber;
     plan.largest_intermediate = 2 * LargestInput(plan, 0, 1);

@@ -23,20 +23,9 @@ class Softmax final : public Op {
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<SoftmaxProblem>(c.problem);
-    const Operand x = {"x",
-                       c.dtype,
-                       Extents::Dense(1, p.rows, p.cols),
-                       {p.rows, p.cols},
-                       Pattern{PatternKind::kNormal, 1, 0}};
-    Plan plan;
-    plan.inputs = {x};
-    plan.output = x;
-    plan.output.name = "y";
-    plan.output.dtype = OutputType(c);
-    plan.flops = 5.0 * static_cast<double>(x.extents.count());
+    Plan plan = MakeRowPlan(c, p.rows, p.cols, {p.rows, p.cols});
+    plan.flops = 5.0 * static_cast<double>(plan.output.extents.count());
     plan.accumulations = p.cols;
-    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
     if (c.significand >= 0) SetLargestColumns(c, plan);
     SetRowDepth(p.cols,
