@@ -14,6 +14,10 @@
 // Weights that are nearly the same are rounded the same way, so their errors do not cancel: if
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
 //
+// A kernel may divide by l before it rounds P. Weights of many keys are small then, and fp16 rounds
+// what is below its normal numbers to multiples of 2f: by f, which is n·f of a usual weight 1/n. So
+// everywhere u_P² stands for u_P² + (n·f)², but not in 8 bits, which such a kernel has no use for.
+//
 // A kernel that declares a format of roundoff u_i for its scaled Q and K and its scores adds
 // 27·(s² + scale²·Σq²k²)·(u_i/u)² to a_j. That is far above the variance of these roundings, for
 // two reasons: they may all be at their worst, and the keys of a query share those of its Q.
@@ -62,6 +66,7 @@ struct AttentionDeviation {
   OutputSteps steps;       // of the output's format
   double flush = 0;        // f; 0: P has a wide range
   double declared = 0;     // (3·u_i/u)²
+  double step = 0;         // f of weights that are divided by l before they are rounded
 
   // What s² and scale²·Σq²k² are multiplied by in a_j.
   ASSAY_HOST_DEVICE double OfScores() const { return (score_terms + 1) / 3 + 4 + 3 * declared; }
@@ -70,15 +75,19 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE double Score(double s, double distance, double squares) const {
     return OfScores() * s * s + OfSquares() * squares + distance * distance + 16;
   }
+  // The square of what usual weights of so many keys are rounded by, relative to them.
+  ASSAY_HOST_DEVICE double WeightRounding(double visible) const {
+    return p_roundoff * p_roundoff + visible * step * visible * step;
+  }
   // Whether the weights lie within a few steps of P's format.
   ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {
-    return visible * p2 - 1 < 64 * p_roundoff * p_roundoff;
+    return visible * p2 - 1 < 64 * WeightRounding(visible);
   }
   // Whether P has so few steps that only its common factor tells something.
   ASSAY_HOST_DEVICE bool Coarse() const { return p_roundoff >= 0x1p-5; }
   // Whether D tells an error of the scale.
   ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
-    return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
+    return !Coarse() && visible * p2 - 1 >= 64 * 64 * WeightRounding(visible);
   }
   // Whether the outputs of a query follow the scale over so many steps of their format that their
   // roundings are independent of it: ΣD² and Σulp²/12 of kSteepColumns of its elements, from one
@@ -94,7 +103,7 @@ struct AttentionDeviation {
     double of_r = 0, of_q = 0;
   };
   ASSAY_HOST_DEVICE Factors Of(double visible, double p2, double mean) const {
-    const double rounding = p_roundoff * p_roundoff, third = u * u / 3, scale = value_scale;
+    const double rounding = WeightRounding(visible), third = u * u / 3, scale = value_scale;
     const double depth = (visible + 1) / 6;
     const double of_q = rounding / 3 + flush * flush / 3 * visible + third * (mean + depth);
     const double of_r = rounding / 3 * p2 + (Alike(visible, p2) ? rounding : 0) +

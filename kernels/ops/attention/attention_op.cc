@@ -200,7 +200,8 @@ class Attention final : public Op {
     model.roundoff = deviation.u;
     // Exponentials below the range of P's format become 0, all with the same sign.
     // Weights that are nearly the same are rounded the same way.
-    model.gain_floor = 8 * deviation.u + deviation.p_roundoff;
+    const auto keys = static_cast<double>(std::get<AttentionProblem>(c.problem).KvSeq());
+    model.gain_floor = 8 * deviation.u + std::sqrt(deviation.WeightRounding(keys));
     // Units that cut off make all scores too small by one factor.
     const double cut =
         TruncatedGain(std::get<AttentionProblem>(c.problem).dim, plan.accumulator.truncation);

@@ -124,7 +124,8 @@ AttentionDeviation MakeAttentionDeviation(const Case& c, const Plan& plan) {
           static_cast<double>(std::get<AttentionProblem>(c.problem).dim),
           OutputStepsOf(plan.output.dtype),
           narrow ? bound.p_flush : 0.0,
-          declared * declared};
+          declared * declared,
+          Info(c.dtype).storage_bits < 16 ? 0.0 : bound.p_flush};
 }
 
 double AttentionProvenFactor(const AttentionProblem& problem, DType input,

@@ -84,6 +84,34 @@ TEST(AttentionDeviation, PlainWeightsHaveNoTermOfTheirOwn) {
   EXPECT_FALSE(model.Alike(keys, p2));
 }
 
+// A kernel that divides by l before it rounds P to fp16, in deviations: the weights of 131,072 keys
+// are mostly subnormal there, and 40,000 nearly equal ones are all rounded by a thousandth.
+TEST(AttentionDeviation, SmallWeightsInFp16LoseMore) {
+  AttentionDeviation model = Model(0x1p-11);
+  const auto deviations = [&](int keys, double spread) {
+    std::mt19937_64 random(1);
+    std::normal_distribution<double> normal;
+    std::vector<double> p(static_cast<std::size_t>(keys));
+    double l = 0;
+    for (double& x : p) l += x = std::exp(spread * normal(random));
+    double r = 0, o = 0, p2 = 0, qv = 0;
+    for (const double x : p) {
+      const double w = x / l, v = spread > 0 ? normal(random) : 1;
+      r += w * v;
+      o += Quantise(w, DType::kF16) * v;
+      p2 += w * w;
+      qv += w * w * v * v;
+    }
+    return std::abs(o - r) / model.Of(r, keys, qv, p2, 1);
+  };
+  EXPECT_GT(deviations(40'000, 0), 1.5);
+  const double without = deviations(131'072, 1);
+  model.step = Info(DType::kF16).min_subnormal / 2;
+  EXPECT_LT(deviations(40'000, 0), 1);
+  EXPECT_LT(deviations(131'072, 1), without / 7);
+  EXPECT_NEAR(model.WeightRounding(1024), 0x1p-22, 0x1p-29);
+}
+
 // ---- P in 8 bits
 
 AttentionDeviation Narrow() {
