@@ -8,7 +8,7 @@
 //   σ_α² = u²/3·rstd²·((n + 1)·(2·(μ² + f) + mean x²/n)/6 + 3·(μ² + f)) + u²·0.15·n²/D·μ²·rstd²
 //          + fit + seen_α²
 //   σ_β² = u²/3·((s²·(n + 1)·(2 + κ/n)/24 + 10·s²)·g² + 18 + 0.27·s²·μ²/v)
-//          + u²·0.15·n²/D'·s²/4 + s²·c² + fit + seen_β²
+//          + u²·0.15·n²/D'·s²/4 + s²·c² + fit + seen_β² + seen_α⁴/4
 // f = (x_0 − μ)² is for kernels that subtract the row's first element from all, so that a large
 // mean costs no digits: their sums and squares are those of x − x_0. g = 1 + f/v, and at most 5, so
 // that a wrong divisor of a long row shows. In a layer norm with weight and bias, whose σ holds
@@ -18,8 +18,9 @@
 // (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum loses to small squares. fit
 // is how far the elements' own errors move α and β (row_fit.h). seen_α and seen_β are what usual
 // orders of the sums make of the data at hand (sum_orders.h), seen_β with Welford's update too if κ
-// is large. They are little for random data. The RMS form has μ = f = 0 and d = x, neither an
-// offset nor the terms x²·rstd² and 10·s².
+// is large. They are little for random data. A mean that is off by seen_α makes the variance larger
+// by the share seen_α², and the factor smaller by half of that. The RMS form has μ = f = 0 and d =
+// x, neither an offset nor the terms x²·rstd² and 10·s².
 //
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
@@ -111,8 +112,9 @@ struct LayerNormDeviation {
     if (fits_rows() && row.variance > 0) grown += row.first / row.variance;
     if (grown > kMost) grown = kMost;
     const double sum = s * ((n + 1) * (2 + row.kurtosis / n) / 24 + (rms ? 0 : 10)) * grown * grown;
+    const double moved = row.seen_mean * row.rstd * row.seen_mean * row.rstd;
     return u * u / 3 * (sum + 18 + 0.27 * centered) + Repeated(distinct_squares) * s / 4 +
-           s * (row.lost * row.lost + row.seen_factor * row.seen_factor / 4);
+           s * (row.lost * row.lost + row.seen_factor * row.seen_factor / 4) + moved * moved / 4;
   }
   // σ² of an element r = ŷ·weight + bias. 0 if it is not finite: the model says nothing of it.
   ASSAY_HOST_DEVICE double Variance(const LayerNormMoments& row, double x, double y, double weight,

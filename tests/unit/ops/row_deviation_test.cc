@@ -384,6 +384,21 @@ TEST(RowDeviation, RightNormsStayBelowTheLimits) {
   std::printf("largest: offset %.2f, gain %.2f, rest %.2f\n", worst.offset, worst.gain, worst.rest);
 }
 
+// An FP32 sum of 70,000 numbers near 1, one after the other, may be off by a 50th of their
+// deviation. Squares are then those of x − μ and the error of μ.
+TEST(RowDeviation, AnInexactMeanIsAFactor) {
+  LayerNormDeviation model;
+  model.n = 70'000;
+  model.u = kU;
+  model.distinct = model.distinct_squares = 1e6;
+  const double variance = 8e-6;
+  LayerNormMoments row = model.Moments(1, 1, model.n * variance, model.n * 2 * variance * variance);
+  const double exact = model.GainVariance(row);
+  row.seen_mean = std::sqrt(variance) / 50;
+  EXPECT_NEAR(std::sqrt(model.GainVariance(row) - exact), 1.0 / 50 / 50 / 2, 1e-9);
+  EXPECT_LT(exact, 1e-10);
+}
+
 // On a user's own data, which may repeat or be sorted, nothing is known of D.
 template <class Kernel>
 double WorstOf(const Kernel& kernel, const Data& d, bool rms) {
