@@ -202,6 +202,8 @@ class Attention final : public Op {
     // Weights that are nearly the same are rounded the same way.
     const auto keys = static_cast<double>(std::get<AttentionProblem>(c.problem).KvSeq());
     model.gain_floor = 8 * deviation.u + std::sqrt(deviation.WeightRounding(keys));
+    // All elements of a row share the error of its l, in order u·√(n/9): six times that.
+    model.gain_of_row = 2 * deviation.u * std::sqrt(keys);
     // Units that cut off make all scores too small by one factor.
     const double cut =
         TruncatedGain(std::get<AttentionProblem>(c.problem).dim, plan.accumulator.truncation);
@@ -216,7 +218,7 @@ class Attention final : public Op {
     // deviation of at most 0.2 u_P.
     if (deviation.Coarse()) {
       model.gain_floor = 8 * deviation.u + deviation.p_roundoff * 3 / 16;
-      model.gain_of_row = 1.25 * deviation.p_roundoff;
+      model.gain_of_row += 1.25 * deviation.p_roundoff;
     }
     model.gain_floor += AccumulatedGain(std::get<AttentionProblem>(c.problem).KvSeq(),
                                         plan.accumulator, deviation.u);
