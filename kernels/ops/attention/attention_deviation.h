@@ -83,6 +83,12 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {
     return visible * p2 - 1 < 64 * WeightRounding(visible);
   }
+  // Whether the weights lie within the last place of their sum l, u·n of a weight, and P's format
+  // is finer: the additions of a sum in order then have one error together.
+  ASSAY_HOST_DEVICE bool Repeats(double visible, double p2) const {
+    const double place = u * visible;
+    return place * place > 4 * WeightRounding(visible) && visible * p2 - 1 < place * place;
+  }
   // Whether P has so few steps that only its common factor tells something.
   ASSAY_HOST_DEVICE bool Coarse() const { return p_roundoff >= 0x1p-5; }
   // Whether D tells an error of the scale.
@@ -96,6 +102,7 @@ struct AttentionDeviation {
   // Whether the model says nothing of the elements of a query. `most` is its largest weight, `lost`
   // the share of its weights whose exponentials are below kLostBelow.
   ASSAY_HOST_DEVICE bool Silent(double visible, double p2, double most, double lost) const {
+    if (Repeats(visible, p2)) return true;
     return Coarse() && (Alike(visible, p2) || most * most > p2 / 8 || lost > p_roundoff / 32);
   }
   // σ² of an element without its ulp is of_r·r² + of_q·Qv, with r without scale_v.

@@ -112,6 +112,19 @@ TEST(AttentionDeviation, SmallWeightsInFp16LoseMore) {
   EXPECT_NEAR(model.WeightRounding(1024), 0x1p-22, 0x1p-29);
 }
 
+// A sum in order of 4,096 weights is off by 270 u if they differ by a fifth of its last place.
+TEST(AttentionDeviation, WeightsWithinTheLastPlaceOfTheirSumHaveNoDeviation) {
+  const AttentionDeviation model = Model(0x1p-24);
+  const auto silent = [&](double places) {
+    const double spread = places * 4096 * model.u;
+    return model.Silent(4096, (1 + spread * spread) / 4096, 1.0 / 4096, 0);
+  };
+  EXPECT_TRUE(silent(0.2));
+  EXPECT_TRUE(silent(0.9));
+  EXPECT_FALSE(silent(1.1));
+  EXPECT_FALSE(Model(0x1p-8).Silent(4096, 1.0 / 4096, 1.0 / 4096, 0));
+}
+
 // ---- P in 8 bits
 
 AttentionDeviation Narrow() {
