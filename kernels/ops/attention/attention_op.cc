@@ -218,7 +218,7 @@ class Attention final : public Op {
     // deviation of at most 0.2 u_P.
     if (deviation.Coarse()) {
       model.gain_floor = 8 * deviation.u + deviation.p_roundoff * 3 / 16;
-      model.gain_of_row += 1.25 * deviation.p_roundoff;
+      model.gain_of_row = 1.25 * deviation.p_roundoff;
     }
     model.gain_floor += AccumulatedGain(std::get<AttentionProblem>(c.problem).KvSeq(),
                                         plan.accumulator, deviation.u);
