@@ -15,14 +15,15 @@ struct AttentionBound {
   double u = 0;
   Accumulator accumulator;  // of both sums of products
   double times = 1;
-  double dim_factor = 0;   // c_d
-  double p_roundoff = 0;   // u_P
-  double p_flush = 0;      // w
-  double flush = 0;        // what sums of P·V lose to underflow
-  double scale = 0;        // with scale_q and scale_k
-  double value_scale = 1;  // scale_v
-  double value_error = 0;  // of scale_v
-  double score_error = 0;  // of scale_q and scale_k: their part of c_d
+  double dim_factor = 0;     // c_d
+  double p_roundoff = 0;     // u_P
+  double p_flush = 0;        // w
+  double divided_flush = 0;  // w_l
+  double flush = 0;          // what sums of P·V lose to underflow
+  double scale = 0;          // with scale_q and scale_k
+  double value_scale = 1;    // scale_v
+  double value_error = 0;    // of scale_v
+  double score_error = 0;    // of scale_q and scale_k: their part of c_d
 
   // c_n
   ASSAY_HOST_DEVICE double KeysFactor(std::int64_t visible) const {

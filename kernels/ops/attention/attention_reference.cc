@@ -66,7 +66,8 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
   std::fill_n(allowance, dim, 0.0);
   for (std::size_t j = 0; j < n; ++j) {
     const double weight = p[j] / l;
-    const double error = weight * (epsilon[j] + bound.p_roundoff) + bound.p_flush / l;
+    const double flush = std::max(bound.p_flush / l, bound.divided_flush);
+    const double error = weight * (epsilon[j] + bound.p_roundoff) + flush;
     const double* v = head.v.data() + visible[j] * dim;
     for (std::int64_t d = 0; d < dim; ++d) {
       value[d] += weight * v[d];
@@ -96,7 +97,11 @@ AttentionBound MakeAttentionBound(const Case& c, const Plan& plan) {
   for (const DType held : {input, c.intermediate_dtype}) {
     if (held == DType::kUnspecified) continue;
     bound.p_roundoff = std::max(bound.p_roundoff, Info(held).unit_roundoff);
-    bound.p_flush = std::max(bound.p_flush, 0.5 * Info(held).min_subnormal);
+    const double half_step = 0.5 * Info(held).min_subnormal;
+    bound.p_flush = std::max(bound.p_flush, half_step);
+    if (Info(held).storage_bits == 16) {
+      bound.divided_flush = std::max(bound.divided_flush, half_step);
+    }
   }
   // Scores lose as little, which is nothing beside their exponential's own roundoff.
   bound.flush = plan.flushes_subnormals

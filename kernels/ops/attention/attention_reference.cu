@@ -4,10 +4,11 @@
 // twice, 32 at a time. The first time it finds each query's largest score, δ there and
 // the count of visible keys; the second time, with the scores made anew by the same
 // operations and hence to the same bits,
-//   p = exp(s − m),  l += p,  R += p·ε,  V' += p·v,  E' += (p·(ε + u_P) + w)·|v|
+//   p = exp(s − m),  l += p,  R += p·ε,  V' += p·v,  E' += (p·(ε + u_P) + max(w, w_l·l))·|v|
 // from which r = scale_v·V'/l and E = |scale_v|·(E'/l + |V'/l|·R/l), as
-// attention_reference.h has it. Nothing of size queries × keys is stored. The outputs are
-// made 64 columns at a time, with the second pass again for each 64 of dim.
+// attention_reference.h has it; the l at w_l is a sum in FP32 of the first time. Nothing of size
+// queries × keys is stored. The outputs are made 64 columns at a time, with the second pass again
+// for each 64 of dim.
 //
 // The deviation σ and the direction D, if they are asked for, come from the same two passes; see
 // attention_spread_gpu.h.
@@ -33,6 +34,7 @@ using namespace attention;
 template <class Element, bool kDeviations, class Shared, class KeyShared>
 ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shared q_tile,
                              KeyShared k_tile, Row (&rows)[kEach]) {
+  const bool sums = kDeviations || a.bound.divided_flush > 0;
   double largest = 0.0;
   ASSAY_UNROLL
   for (int i = 0; i < kEach; ++i) rows[i] = {-HUGE_VAL, 0.0, 0.0, 0.0F, 0.0};
@@ -50,7 +52,7 @@ ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shar
         const double delta = a.bound.ScoreError(s, scores.absolute[i][j]);
         Row& row = rows[i];
         row.visible += 1.0;
-        if constexpr (kDeviations) AddExponential(s, row);
+        if (sums) AddExponential(s, row);
         // A NaN leaves the maximum alone, and makes its row NaN through l.
         if (s > row.max) row.delta = 0.0;
         if (s >= row.max && delta > row.delta) row.delta = delta;
@@ -69,9 +71,11 @@ ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shar
       if (max > row.max) row.max = max;
     }
     row.visible = TeamSum(row.visible);
-    if constexpr (kDeviations) {
+    if (sums) {
       const float part = row.sum > 0 ? row.sum * Exp(static_cast<float>(own - row.max)) : 0.0F;
       row.sum = static_cast<float>(TeamSum(static_cast<double>(part)));
+    }
+    if constexpr (kDeviations) {
       const std::int64_t query = task.query0 + Team() + kTeam * i;
       const std::int64_t line = query < a.operands.queries ? query : a.operands.queries - 1;
       const double scale = a.bound.scale;
@@ -101,6 +105,8 @@ ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std
     const Row& row = rows[i];
     const double common = bound.KeysFactor(static_cast<std::int64_t>(row.visible)) + 8 * bound.u +
                           bound.value_error + row.delta;
+    const double divided = bound.divided_flush * static_cast<double>(row.sum);
+    const double flush = divided > bound.p_flush ? divided : bound.p_flush;
     ASSAY_UNROLL
     for (int j = 0; j < kOwnKeys; ++j) {
       const int query = Team() + kTeam * i, key = Mate() + kTeam * j;
@@ -112,7 +118,7 @@ ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std
         const double epsilon = p == 0.0 ? 0.0
                                         : common + 2 * bound.u * std::abs(s - row.max) +
                                               bound.ScoreError(s, scores.absolute[i][j]);
-        w = p * (epsilon + bound.p_roundoff) + bound.p_flush;
+        w = p * (epsilon + bound.p_roundoff) + flush;
         if (w != w) w = std::numeric_limits<double>::quiet_NaN();  // not a negative one
         out.l[i] += p;
         out.row_error[i] += p * epsilon;

@@ -5,7 +5,7 @@
 //   r   = scale_v·Σ p·v / l
 //   ε_j = u_P + c_n + u·(8 + 2|s − m|) + δ_j + δ_max
 //   δ_j = c_d·(|q|·|k|)·scale + u·|s|,   δ_max that of the largest score
-//   E   = |scale_v|·(Σ (p/l)·ε·|v| + w·Σ|v| / l + S·η/2) + |r|·Σ (p/l)·(ε − u_P)
+//   E   = |scale_v|·(Σ (p/l)·ε·|v| + max(w/l, w_l)·Σ|v| + S·η/2) + |r|·Σ (p/l)·(ε − u_P)
 // scale holds scale_q and scale_k. Each of the two that is not 1 adds u·(|q|·|k|)·scale
 // to δ_j, for kernels that scale Q or K first, and a scale_v that is not 1 adds u to ε,
 // for those that scale V, or else the result.
@@ -14,10 +14,11 @@
 // unit roundoff of the format P is held in, which is the input's, since kernels
 // round P to it before the second product; w the most that P loses to underflow:
 // half its smallest subnormal, or the accumulator's smallest normal, which fast
-// exponentials flush below; S the number of all keys and η the accumulator's smallest number, or
-// its smallest normal one for η/2 if the kernel flushes. For 8-bit floats u_P covers kernels whose
-// P is e4m3 or e5m2 as its inputs are, and w those that do not scale P into their range. Counted
-// twice for fp64, and 0 where r is not finite.
+// exponentials flush below; w_l what P in 16 bits loses to underflow if it is divided by l before
+// it is rounded, half its smallest subnormal; S the number of all keys and η the accumulator's
+// smallest number, or its smallest normal one for η/2 if the kernel flushes. For 8-bit floats u_P
+// covers kernels whose P is e4m3 or e5m2 as its inputs are, and w those that do not scale P into
+// their range. Counted twice for fp64, and 0 where r is not finite.
 //
 // A kernel that declares a format of roundoff u_i for its intermediate results may round the scaled
 // Q, the scaled K and the score to it: 3·u_i·(|q|·|k|)·scale is added to δ_j. Its P may be in that

@@ -185,7 +185,7 @@ class BlockWeights {
   void DivideKeys(const Keys& keys, std::int64_t i) {
     const V p_roundoff = Of(bound_.p_roundoff), seen = Read(block_.seen + i);
     const V inverse = Read(inverse_ + i), common = Read(common_ + i);
-    const V p_flush = Of(bound_.p_flush);
+    const V flush = hn::Max(hn::Mul(Of(bound_.p_flush), inverse), Of(bound_.divided_flush));
     V row_error = Read(block_.row_error + i);
     for (std::int64_t key = keys.begin; key < keys.end; ++key) {
       const auto in = Sees(seen, key, i);
@@ -196,7 +196,7 @@ class BlockWeights {
           hn::IfThenElseZero(hn::Ne(raw, hn::Zero(D())), hn::Add(common, Read(absolute)));
       const V weighted = hn::IfThenElseZero(in, hn::Mul(p, epsilon));
       row_error = hn::Add(row_error, weighted);
-      const V w = hn::MulAdd(p, p_roundoff, hn::MulAdd(p_flush, inverse, weighted));
+      const V w = hn::MulAdd(p, p_roundoff, hn::Add(flush, weighted));
       Write(hn::IfThenElseZero(in, p), at);
       Write(hn::IfThenElseZero(in, w), absolute);
     }

@@ -131,7 +131,10 @@ double EqualKeysAllowance(const AttentionProblem& p, DType t, double r, double c
   const Arithmetic a = ArithmeticOf(t);
   const double absolute = p.Scale(t) * static_cast<double>(p.dim);  // |q|·|k|·scale
   const double epsilon = c_n + 8 * a.u + 2 * (c_d * absolute + a.u * absolute);
-  const double flush = std::max(0.5 * Info(t).min_subnormal, a.min_normal);
+  const double half_step = 0.5 * Info(t).min_subnormal;
+  const double divided = Info(t).storage_bits == 16 ? half_step : 0.0;
+  const double flush =
+      std::max({half_step, a.min_normal, divided * static_cast<double>(p.KvSeq())});
   return a.times * (Info(t).unit_roundoff + epsilon + r * epsilon + flush);
 }
 
