@@ -106,18 +106,18 @@ absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
 
 }  // namespace
 
-void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& plan, Device& device,
-                        ReferenceBuffers& to) {
-  if (!model.known || !device.tells_precision()) return;
+absl::Status AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& plan,
+                                Device& device, ReferenceBuffers& to) {
+  if (!model.known || !device.tells_precision()) return absl::OkStatus();
   const DeviceReferences* references = device.references();
-  if (references != nullptr && !references->FillsDeviations(c)) return;
+  if (references != nullptr && !references->FillsDeviations(c)) return absl::OkStatus();
   const Extents& x = plan.output.extents;
   const std::size_t before = device.arena().blocks().size();
-  bool enough = true;
+  absl::Status room;
   const auto floats = [&](std::int64_t count) -> float* {
     absl::StatusOr<Block> block = device.arena().Allocate(
         count * static_cast<std::int64_t>(sizeof(float)), /*guarded=*/false);
-    enough &= block.ok();
+    room.Update(block.status());
     return block.ok() ? static_cast<float*>(block->data) : nullptr;
   };
   ReferenceBuffers with = to;
@@ -129,8 +129,12 @@ void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& p
     with.row_offset = floats(x.batch * x.rows);
     with.row_gain = floats(x.batch * x.rows);
   }
-  if (!enough) return device.arena().ResetTo(before);
-  to = with;
+  if (room.ok()) {
+    to = with;
+  } else {
+    device.arena().ResetTo(before);
+  }
+  return room;
 }
 
 namespace {

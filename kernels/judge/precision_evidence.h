@@ -2,7 +2,7 @@
 // for the matched filter, and lets precision.h judge.
 //
 // Nothing is told if the operator has no model for the case, if the device has no residual pass, if
-// its references do not fill the deviations, or if the arena had no room for them.
+// its references do not fill the deviations.
 #ifndef ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_
 #define ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_
 
@@ -14,9 +14,10 @@
 namespace assay::inline kernels {
 
 // Takes the buffers that the operator's model asks for from the device's arena. `to` is unchanged
-// if nothing will be told. Call it after everything else of the case is allocated.
-void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& plan, Device& device,
-                        ReferenceBuffers& to);
+// if nothing will be told. RESOURCE_EXHAUSTED without room for all of them; none is taken then.
+// Call it after everything else of the case is allocated.
+absl::Status AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& plan,
+                                Device& device, ReferenceBuffers& to);
 
 // A judged output. All must outlive the call.
 struct PrecisionSubject {

@@ -161,10 +161,9 @@ class Comparing final : public TensorComparison {
       absl::Status s = Take(2 + static_cast<int>(i), plan().inputs[i], &inputs_[i]);
       if (!s.ok()) return s;
     }
-    if (!c_.empty()) {
-      AllocateDeviations(case_, OpOf(case_).Residuals(case_, plan()), plan(), device_, reference_);
-    }
-    return absl::OkStatus();
+    if (c_.empty()) return absl::OkStatus();
+    return AllocateDeviations(case_, OpOf(case_).Residuals(case_, plan()), plan(), device_,
+                              reference_);
   }
 
   absl::Status Add(std::int64_t tensor, std::string_view bytes) override {

@@ -69,8 +69,10 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<double*> allowance = AllocateDoubles(output_.count());
   if (!allowance.ok()) return EndedBy(allowance.status(), "error bounds");
   reference_.allowance = *allowance;
-  AllocateDeviations(case_, FindOp(OpName(case_.problem))->Residuals(case_, plan), plan, device_,
-                     reference_);
+  const ResidualModel model = FindOp(OpName(case_.problem))->Residuals(case_, plan);
+  if (absl::Status s = AllocateDeviations(case_, model, plan, device_, reference_); !s.ok()) {
+    return EndedBy(s, "usual errors");
+  }
   return std::nullopt;
 }
 

@@ -49,7 +49,7 @@ class Deviations : public ::testing::Test {
     EXPECT_TRUE(device_.arena().Allocate(64, /*guarded=*/true).ok());
     ReferenceBuffers to;
     to.value = &value_;
-    AllocateDeviations(Case(), model_, plan_, device_, to);
+    status_ = AllocateDeviations(Case(), model_, plan_, device_, to);
     EXPECT_EQ(to.value, &value_);
     return to;
   }
@@ -63,6 +63,7 @@ class Deviations : public ::testing::Test {
   }
 
   double value_ = 0;
+  absl::Status status_;
   TellingDevice device_;
   ResidualModel model_;
   Plan plan_;
@@ -116,8 +117,10 @@ TEST_F(Deviations, AreAllThereOrNone) {
   plan_.output.extents = Extents::Dense(1, 2500, 4000);
   EXPECT_EQ(Allocated().deviation, nullptr);
   EXPECT_THAT(Sizes(), IsEmpty()) << "what was taken is given back";
+  EXPECT_TRUE(absl::IsResourceExhausted(status_)) << status_;
   model_.direction = false;
   EXPECT_NE(Allocated().deviation, nullptr);
+  EXPECT_TRUE(status_.ok()) << status_;
 }
 
 // ---- the reading
