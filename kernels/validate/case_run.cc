@@ -119,6 +119,7 @@ End CaseRun::MakeKernel(std::size_t kept) {
   clock_.Enter(Phase::kPrepare);
   if (End end = FindKernel()) return end;
   if (End end = launcher_.Prepare(*entry_, *outcome_.plan, kept)) return end;
+  if (End end = launcher_.PrepareDeviations(plan())) return end;
   outcome_.implementation = launcher_.kernel().implementation();
   DescribeArithmetic();
   if (!ByChecksum()) return std::nullopt;

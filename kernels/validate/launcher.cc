@@ -69,10 +69,14 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<double*> allowance = AllocateDoubles(output_.count());
   if (!allowance.ok()) return EndedBy(allowance.status(), "error bounds");
   reference_.allowance = *allowance;
+  return std::nullopt;
+}
+
+End Launcher::PrepareDeviations(const Plan& plan) {
+  if (reference_.allowance == nullptr) return std::nullopt;
   const ResidualModel model = FindOp(OpName(case_.problem))->Residuals(case_, plan);
-  if (absl::Status s = AllocateDeviations(case_, model, plan, device_, reference_); !s.ok()) {
-    return EndedBy(s, "usual errors");
-  }
+  const absl::Status status = AllocateDeviations(case_, model, plan, device_, reference_);
+  if (!status.ok()) return EndedBy(status, "usual errors");
   return std::nullopt;
 }
 

@@ -8,10 +8,12 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/judge/phase_clock.h"
+#include "kernels/judge/pieces.h"
 #include "kernels/judge/recheck.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/ops/changed_fields.h"
+#include "kernels/runtime/compare_rule.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/hex.h"
 #include "kernels/validate/host_inputs.h"
@@ -71,29 +73,6 @@ bool Refuses(const Ended& end) {
   const std::optional<KernelFailure>& failure = end.finding.failure;
   return failure.has_value() && failure->cause == DeathCause::kNone &&
          (failure->error == KernelError::kRaised || failure->error == KernelError::kUnusable);
-}
-
-// Whether a probe and the case's own data in the same extents fail in few elements, and in others.
-// Then the kernel computes these extents: what it is not made for would be wrong in both.
-bool FailApart(const CompareResult& probe, const CompareResult& own) {
-  constexpr std::int64_t kFew = 8;  // no more than one of so many
-  for (const CompareResult* r : {&probe, &own}) {
-    if (r->samples.empty() || r->unwritten > 0 || r->mismatches > r->count / kFew) return false;
-  }
-  constexpr std::int64_t kMost = 4;  // then three of four that the probe fails are right
-  if (own.mismatches <= probe.mismatches / kMost) return true;
-  const auto known = [](const CompareResult& r) {
-    const bool all = r.mismatches == static_cast<std::int64_t>(r.samples.size());
-    return all ? r.count : r.samples.back().index;
-  };
-  const std::int64_t last = std::min(known(probe), known(own));
-  const auto fails_in_both = [&](const ElementSample& s) {
-    return s.index <= last &&
-           std::any_of(own.samples.begin(), own.samples.end(),
-                       [&](const ElementSample& other) { return other.index == s.index; });
-  };
-  return probe.samples.front().index <= last &&
-         std::none_of(probe.samples.begin(), probe.samples.end(), fails_in_both);
 }
 
 class Prober {
@@ -187,9 +166,10 @@ class Prober {
     const absl::StatusOr<Plan> plan = s_.op.MakePlan(own.data);
     if (!plan.ok() || SameShapes(*plan, s_.plan)) return true;
     const ProbeReport before = report_;
-    const CompareResult failed = std::exchange(compared_, {});
+    where_failed_ = std::exchange(compared_.samples, {});
     ProbeOutcome outcome;
     const End end = RunOne(own, outcome);
+    const auto asked = static_cast<std::int64_t>(std::exchange(where_failed_, {}).size());
     const bool by_result_alone = report_.findings.size() == before.findings.size() + 1;
     report_ = before;
     const bool refuses =
@@ -197,8 +177,30 @@ class Prober {
                 (end->verdict == Verdict::kError && end->finding.blame == Blame::kKernel));
     if (refuses) return false;
     if (outcome.verdict != Verdict::kFailed) return true;
-    // In 8 bits many slices have the same result, so that what is right says little.
-    return by_result_alone && Info(s_.c.dtype).storage_bits > 8 && FailApart(failed, compared_);
+    // The own data may show the defect of a kernel that does compute these extents. Then they are
+    // right in most elements, and in most of those where the probe is wrong. In 8 bits many slices
+    // have the same result, so that what is right says little.
+    constexpr std::int64_t kMost = 8;  // no more than one of so many is wrong
+    return by_result_alone && Info(s_.c.dtype).storage_bits > 8 && compared_.unwritten == 0 &&
+           compared_.mismatches <= compared_.count / kMost && 2 * right_there_ > asked;
+  }
+
+  // How many of the elements where a probe has failed are right in this output.
+  std::int64_t RightWhereFailed(const CompareRequest& request) const {
+    const CompareRule rule(request);
+    const std::int64_t count = request.output.count();
+    // A view has no constant data. These are only read.
+    const auto read = [&](const double* from, std::int64_t at, std::vector<double>& to) {
+      return ReadValues(device_, DoublesView(const_cast<double*>(from), count), at, 1, to).ok();
+    };
+    std::vector<std::uint64_t> bits;
+    std::vector<double> reference, allowance = {0.0};
+    return std::count_if(where_failed_.begin(), where_failed_.end(), [&](const ElementSample& s) {
+      return ReadBits(device_, request.output, s.index, 1, bits).ok() &&
+             read(request.reference, s.index, reference) &&
+             (request.allowance == nullptr || read(request.allowance, s.index, allowance)) &&
+             !JudgeElement(rule, bits[0], reference[0], allowance[0]).mismatch;
+    });
   }
 
   void Identities() {
@@ -260,6 +262,7 @@ class Prober {
 
   End RunOne(const KernelProbe& probe, ProbeOutcome& outcome) {
     compared_ = {};
+    right_there_ = 0;
     clock_.Enter(Phase::kPlan);
     absl::StatusOr<Plan> made = s_.op.MakePlan(probe.data);
     if (!made.ok()) return RefusedBy(made.status(), "plan");
@@ -355,11 +358,8 @@ class Prober {
   End JudgeWhole(const KernelProbe& probe, const Plan& plan, Launcher& launcher,
                  ProbeOutcome& outcome) {
     clock_.Enter(Phase::kReference);
-    // Nobody asks for the usual errors of a probe.
-    ReferenceBuffers reference = launcher.reference();
-    reference.deviation = reference.direction = nullptr;
-    reference.row_offset = reference.row_gain = nullptr;
-    absl::Status status = s_.op.Reference(probe.data, plan, device_, launcher.inputs(), reference);
+    absl::Status status =
+        s_.op.Reference(probe.data, plan, device_, launcher.inputs(), launcher.reference());
     if (status.ok()) status = device_.Synchronize();
     if (!status.ok()) return RefusedBy(status, "reference");
     clock_.Enter(Phase::kCompare);
@@ -379,6 +379,7 @@ class Prober {
     outcome.count = r.count;
     outcome.mismatches = r.mismatches;
     compared_ = r;
+    if (!where_failed_.empty()) right_there_ = RightWhereFailed(request);
     const bool rounds_otherwise = r.mismatches == 0 && other;
     const bool one_result = plan.exact && !rounds_otherwise && !s_.op.SeveralRight(probe.data);
     if (one_result) outcome.digest = Hex128(r.digest_canonical);
@@ -476,6 +477,9 @@ class Prober {
   ProbeReport report_;
   std::optional<KeptElements> kept_;
   CompareResult compared_;  // of the last launch
+  // Of the probe whose extents are asked for.
+  std::vector<ElementSample> where_failed_;
+  std::int64_t right_there_ = 0;  // by the case's own data
 };
 
 }  // namespace
