@@ -1,8 +1,8 @@
 // Measures how exactly a kernel computed: runs the residual pass on the device, samples elements
 // for the matched filter, and lets precision.h judge.
 //
-// Nothing is told if the operator has no model for the case, if the device has no residual pass, if
-// its references do not fill the deviations.
+// Nothing is told if the operator has no model for the case, if the device has no residual pass, or
+// if its references do not fill the deviations.
 #ifndef ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_
 #define ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_
 

@@ -46,7 +46,8 @@ class Launcher {
   // operands and, unless checksums verify, reference buffers. `plan` must outlive the launcher;
   // what the kernel declares of its arithmetic is written into it.
   End Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept = 0);
-  // Allocates what the usual errors of the results take, if the precision is judged by them.
+  // Allocates what the usual errors of the results take. Without room for them the precision is not
+  // told, and where it would decide, the case ends.
   End PrepareDeviations(const Plan& plan);
 
   // Fills the inputs and remembers their fingerprint.

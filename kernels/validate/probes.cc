@@ -181,13 +181,13 @@ class Prober {
     // right in most elements, and in most of those where the probe is wrong. In 8 bits many slices
     // have the same result, so that what is right says little.
     constexpr std::int64_t kMost = 8;  // no more than one of so many is wrong
-    return by_result_alone && Info(s_.c.dtype).storage_bits > 8 && compared_.unwritten == 0 &&
+    return by_result_alone && Info(s_.c.dtype).storage_bits > 8 &&
            compared_.mismatches <= compared_.count / kMost && 2 * right_there_ > asked;
   }
 
   // How many of the elements where a probe has failed are right in this output.
   std::int64_t RightWhereFailed(const CompareRequest& request) const {
-    const CompareRule rule(request);
+    const internal::CompareRule rule(request);
     const std::int64_t count = request.output.count();
     // A view has no constant data. These are only read.
     const auto read = [&](const double* from, std::int64_t at, std::vector<double>& to) {

@@ -15,8 +15,12 @@
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
 //
 // A kernel may divide by l before it rounds P. Weights of many keys are small then, and fp16 rounds
-// what is below its normal numbers to multiples of 2f: by f, which is n·f of a usual weight 1/n. So
-// everywhere u_P² stands for u_P² + (n·f)², but not in 8 bits, which such a kernel has no use for.
+// what is below its normal numbers to multiples of 2f, so each by f at most: together they are off
+// by n·f² where their squares sum to P2. So everywhere u_P² stands for u_P² + n·f²/P2, but not in 8
+// bits, which such a kernel has no use for.
+//
+// If the weights differ by less than the last place of their sum l, the additions of l in order all
+// round alike. Then an element has no σ, and nothing is said of it.
 //
 // A kernel that declares a format of roundoff u_i for its scaled Q and K and its scores adds
 // 27·(s² + scale²·Σq²k²)·(u_i/u)² to a_j. That is far above the variance of these roundings, for
@@ -75,25 +79,25 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE double Score(double s, double distance, double squares) const {
     return OfScores() * s * s + OfSquares() * squares + distance * distance + 16;
   }
-  // The square of what usual weights of so many keys are rounded by, relative to them.
-  ASSAY_HOST_DEVICE double WeightRounding(double visible) const {
-    return p_roundoff * p_roundoff + visible * step * visible * step;
+  // The square of what the weights of so many keys are rounded by, relative to them.
+  ASSAY_HOST_DEVICE double WeightRounding(double visible, double p2) const {
+    return p_roundoff * p_roundoff + (p2 > 0 ? visible * step * step / p2 : 0);
   }
   // Whether the weights lie within a few steps of P's format.
   ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {
-    return visible * p2 - 1 < 64 * WeightRounding(visible);
+    return visible * p2 - 1 < 64 * WeightRounding(visible, p2);
   }
   // Whether the weights lie within the last place of their sum l, u·n of a weight, and P's format
   // is finer: the additions of a sum in order then have one error together.
   ASSAY_HOST_DEVICE bool Repeats(double visible, double p2) const {
     const double place = u * visible;
-    return place * place > 4 * WeightRounding(visible) && visible * p2 - 1 < place * place;
+    return place * place > 4 * WeightRounding(visible, p2) && visible * p2 - 1 < place * place;
   }
   // Whether P has so few steps that only its common factor tells something.
   ASSAY_HOST_DEVICE bool Coarse() const { return p_roundoff >= 0x1p-5; }
   // Whether D tells an error of the scale.
   ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
-    return !Coarse() && visible * p2 - 1 >= 64 * 64 * WeightRounding(visible);
+    return !Coarse() && visible * p2 - 1 >= 64 * 64 * WeightRounding(visible, p2);
   }
   // Whether the outputs of a query follow the scale over so many steps of their format that their
   // roundings are independent of it: ΣD² and Σulp²/12 of kSteepColumns of its elements, from one
@@ -110,7 +114,7 @@ struct AttentionDeviation {
     double of_r = 0, of_q = 0;
   };
   ASSAY_HOST_DEVICE Factors Of(double visible, double p2, double mean) const {
-    const double rounding = WeightRounding(visible), third = u * u / 3, scale = value_scale;
+    const double rounding = WeightRounding(visible, p2), third = u * u / 3, scale = value_scale;
     const double depth = (visible + 1) / 6;
     const double of_q = rounding / 3 + flush * flush / 3 * visible + third * (mean + depth);
     const double of_r = rounding / 3 * p2 + (Alike(visible, p2) ? rounding : 0) +

@@ -201,7 +201,7 @@ class Attention final : public Op {
     // Exponentials below the range of P's format become 0, all with the same sign.
     // Weights that are nearly the same are rounded the same way.
     const auto keys = static_cast<double>(std::get<AttentionProblem>(c.problem).KvSeq());
-    model.gain_floor = 8 * deviation.u + std::sqrt(deviation.WeightRounding(keys));
+    model.gain_floor = 8 * deviation.u + std::sqrt(deviation.WeightRounding(keys, 1 / keys));
     // All elements of a row share the error of its l, in order u·√(n/9): six times that.
     model.gain_of_row = 2 * deviation.u * std::sqrt(keys);
     // Units that cut off make all scores too small by one factor.

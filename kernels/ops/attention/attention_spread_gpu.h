@@ -2,7 +2,7 @@
 // attention_reference.cu explains. For kernels only.
 //
 // What each key has by itself, √Σk⁴ and Σv², is summed before: K and V are read once more for it.
-// The first pass sums exp(s − m) in fp32, for the weights of the margins C_c alone. The second pass
+// The first pass sums exp(s − m) in fp32, for the weights of the margins C_c. The second pass
 // sums what σ needs of each query; Σp² over the block's queries for each key, with which C_c is
 // summed as V is loaded; and p·(s − m)·v of the first queries.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_SPREAD_GPU_H_

@@ -141,8 +141,8 @@ struct Row {
   double max;      // m
   double delta;    // δ of the least certain of the largest scores
   double visible;  // keys
+  float sum;       // l, about; for deviations, and where P is divided by l before it is rounded
   // For deviations:
-  float sum;             // l, about
   double query_squares;  // scale²·√Σq⁴
 };
 

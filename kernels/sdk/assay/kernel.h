@@ -110,7 +110,7 @@ typedef struct assay_launch {
   const void* const* inputs; /* in the problem's order; the kernel must not write them */
   void* output;
   void* workspace;          /* what prepare asked for; 64-byte aligned; its content is undefined */
-  uint64_t workspace_bytes; /* as prepare said */
+  uint64_t workspace_bytes; /* as prepare said; the kernel must not write around them */
   void* stream; /* NULL: libraries run on a CPU, and the judge itself launches device code */
   /* Only of a reference (`assay run custom --reference FILE`); NULL for a kernel under test. It has
    * the output's shape. For each element of the output it takes the sum of the magnitudes of the

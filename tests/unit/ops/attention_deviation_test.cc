@@ -108,8 +108,8 @@ TEST(AttentionDeviation, SmallWeightsInFp16LoseMore) {
   const double without = deviations(131'072, 1);
   model.step = Info(DType::kF16).min_subnormal / 2;
   EXPECT_LT(deviations(40'000, 0), 1);
-  EXPECT_LT(deviations(131'072, 1), without / 7);
-  EXPECT_NEAR(model.WeightRounding(1024), 0x1p-22, 0x1p-29);
+  EXPECT_LT(deviations(131'072, 1), without / 4);
+  EXPECT_NEAR(model.WeightRounding(1024, 1.0 / 1024), 0x1p-22, 0x1p-29);
 }
 
 // A sum in order of 4,096 weights is off by 270 u if they differ by a fifth of its last place.

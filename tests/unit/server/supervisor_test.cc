@@ -548,7 +548,7 @@ TEST_F(SupervisorTest, AHostThatCannotStartAWorkerQuarantinesNothing) {
     ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault", "/nowhere/assay-worker");
   }
   EXPECT_EQ(executor_->Describe().quarantine_reason(), "");
-  EXPECT_THAT(restarts(), Each("start"));
+  EXPECT_THAT(restarts(), AllOf(SizeIs(::testing::Ge(2)), Each("start")));
 }
 
 int OpenDescriptors() {
