@@ -19,9 +19,9 @@ namespace assay::server {
 class UnixListener {
  public:
   // Makes the socket at `path`, in place of one that nobody serves. The daemon's own user and root
-  // may connect; if the roles file names users now, so may those that it names. A null `access`
-  // admits everyone who reaches the socket. `limits` counts the connections of each user; it may be
-  // null. UNAVAILABLE with the system's reason.
+  // may connect, and with a roles file the users that it names at the time. A null `access` admits
+  // everyone who reaches the socket. `limits` counts the connections of each user; it may be null.
+  // UNAVAILABLE with the system's reason.
   static absl::StatusOr<std::unique_ptr<UnixListener>> Bind(const std::string& path, Access* access,
                                                             ClientLimits* limits = nullptr);
   ~UnixListener();  // takes no more connections, and removes the socket
