@@ -162,7 +162,9 @@ TEST(AttentionReference, ProvenFactorIsProvenAndTight) {
           const double proven =
               EqualKeysAllowance(p, t, r, ProvenFactor(keys, u), ProvenFactor(p.dim, u));
           EXPECT_GE(plan.proven_factor * probable, proven * (1 - 1e-12));
-          EXPECT_LE(plan.proven_factor * probable, 2 * proven);
+          // What many weights in fp16 lose to underflow is multiplied, too.
+          const bool small = t == DType::kF16 && keys > 8192;
+          EXPECT_LE(plan.proven_factor * probable, (small ? 2.2 : 2.0) * proven);
         }
       }
     }
