@@ -65,12 +65,12 @@ AttentionDeviation MakeAttentionDeviation(const Case& c, const Plan& plan);
 //   κ = max(κ_d, 1 + 2·Δ/(u_P + 2·(c_n + 8·u)))
 // which grows with n: that of all keys serves rows that see fewer.
 //
-// For dim <= 128 and rows that see all keys κ·E is below 2·E_proven for 8- and 16-bit
-// floats, whose u_P is most of it, and for fp32 where |q|·|k|·scale is below 6, as normal
-// data have it: κ_d is at most 1.5 (2.1 at 256), and ψ = 1 costs rows that cancel at most
-// twice their growth. Scores where c_d·t is most of E, of tens for fp32 and of hundreds for
-// fp16, and early rows of a causal problem are given more, up to κ: of 16384 keys 1.5 for
-// 8-bit floats and bf16, 4 for fp16, 16 for fp32.
+// For dim <= 128 and rows that see all keys κ·E is below 2·E_proven for 8- and 16-bit floats, whose
+// u_P is most of it (2.2 for fp16 beyond 8,192 keys, whose w_l is multiplied as well), and for fp32
+// where |q|·|k|·scale is below 6, as normal data have it: κ_d is at most 1.5 (2.1 at 256), and ψ =
+// 1 costs rows that cancel at most twice their growth. Scores where c_d·t is most of E, of tens for
+// fp32 and of hundreds for fp16, and early rows of a causal problem are given more, up to κ: of
+// 16384 keys 1.5 for 8-bit floats and bf16, 4 for fp16, 16 for fp32.
 double AttentionProvenFactor(const AttentionProblem& problem, DType input,
                              const Accumulator& accumulator = {});
 
