@@ -107,21 +107,29 @@ LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
 
 int LibraryKernel::Launch(RunnerAnswer& answer) {
   message_[0] = 0;
+  const bool watched = watched_left_ > 0;
+  if (watched) {
+    --watched_left_;
+    FillWorkspace();
+  }
   const int status = kernel_->launch(state_, &launch_);
   if (status != ASSAY_OK) {
     message_[sizeof message_ - 1] = 0;
     Put(message_, answer.message);
     return status;
   }
-  if (checks_left_ > 0) {
-    --checks_left_;
-    if (!LeavesBandsAlone()) {
-      Put(Cat("it writes before or behind its workspace of ", launch_.workspace_bytes, " bytes"),
-          answer.message);
-      return ASSAY_OUT_OF_BOUNDS;
-    }
+  if (watched && !LeavesBandsAlone()) {
+    Put(Cat("it writes before or behind its workspace of ", launch_.workspace_bytes, " bytes"),
+        answer.message);
+    return ASSAY_OUT_OF_BOUNDS;
   }
   return ASSAY_OK;
+}
+
+void LibraryKernel::FillWorkspace() {
+  if (launch_.workspace == nullptr) return;
+  std::memset(launch_.workspace, static_cast<int>(description_.workspace_byte),
+              launch_.workspace_bytes);
 }
 
 bool LibraryKernel::LeavesBandsAlone() const {

@@ -33,6 +33,7 @@ class LibraryKernel {
   LoadStatus Open(RunnerAnswer& answer);
   LoadStatus Prepare(RunnerAnswer& answer);
   void DescribeLaunch();
+  void FillWorkspace();
   bool LeavesBandsAlone() const;
   void* At(const SharedTensor& tensor) const { return memory_ + (tensor.offset - kOperandsOffset); }
 
@@ -43,9 +44,9 @@ class LibraryKernel {
   void* state_ = nullptr;
   std::array<const void*, kMaxInputs> input_data_{};
   assay_launch launch_{};
-  // Launches after which the workspace is looked at. Later ones are timed, and it would take longer
-  // than some kernels.
-  int checks_left_ = 8;
+  // Launches that find the workspace filled with workspace_byte, and after which the bytes around
+  // it are looked at. Later ones are timed, and both would take longer than some kernels.
+  int watched_left_ = 8;
   char message_[kMessageBytes] = {};
 };
 

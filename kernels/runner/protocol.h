@@ -96,7 +96,7 @@ struct Description {
   std::uint32_t input_count;
   std::uint32_t thread_count;
   std::uint32_t judge_pid;
-  std::uint32_t workspace_byte;  // what every byte of a workspace holds at first
+  std::uint32_t workspace_byte;  // what every byte of a workspace holds before a launch
   std::uint64_t memory_bytes;    // the most that the kernel may take beside its operands
   std::uint64_t total_bytes;     // of the shared memory
   SharedParameter parameters[kMaxParameters];

@@ -56,6 +56,7 @@ const std::vector<Row>& Table() {
       // Results that are not what was asked for.
       {"wrong_tile", kValidate, kFailed, {Reason::kBound}},
       {"loses_nan_of_b", kValidate, kFailed, {Reason::kExact}},
+      {"keeps_workspace", kValidate, kFailed},
       {"write_before", kValidate, kFailed, {Reason::kGuard}},
       {"write_far", kValidate, kFailed, {Reason::kGuard}},
       {"past_workspace", kValidate, kFailed, {Reason::kGuard}, {}, "behind its workspace"},

@@ -22,7 +22,6 @@
 namespace assay::inline kernels {
 namespace {
 
-constexpr double kLargestValue = 8;  // V holds 1 to 8: no mean of 16 of them is 0
 // The largest group, whose weights and products are summed.
 constexpr double kLargestGroup = 16;
 
@@ -36,6 +35,15 @@ double WeightRoundoff(const Case& c) {
   const double of_input = Info(c.dtype).unit_roundoff;
   if (c.intermediate_dtype == DType::kUnspecified) return of_input;
   return std::max(of_input, Info(c.intermediate_dtype).unit_roundoff);
+}
+
+// V holds whole numbers from 1 to this one, so no mean of 16 of them is 0. Of 8-bit floats, whose
+// usual errors hide an output that is rounded twice, means of 16 have nine bits, one more than
+// bf16, if the output holds them. Sums of V with weights of 128 stay inside fp16.
+double LargestValue(const Case& c) {
+  const bool exact_v = WeightRoundoff(c) == Info(c.dtype).unit_roundoff;
+  const bool holds_nine_bits = Info(OutputType(c)).machine_epsilon <= 0x1p-8;
+  return IsEightBitFloat(c.dtype) && exact_v && holds_nine_bits ? 28 : 8;
 }
 
 // The distance of scores beyond which exp falls to 0: exp(-104) is below half the smallest
@@ -107,8 +115,8 @@ std::string WhyNotSingleKeys(const Case& c) {
              Shortest(ScoreScale(p, c.dtype)));
 }
 
-// MeanDeviation of the probe's scores; 0 where rounding to the output leaves none of it,
-// for formats of at least 8 bits hold these means, which are whole 16ths up to 8.
+// MeanDeviation of the probe's scores; 0 where rounding to the output leaves none of it, for
+// formats of at least 8 bits hold these means: whole 16ths up to 8, or up to 28 (LargestValue).
 double GroupDeviation(const Case& c) {
   const std::optional<Magnitudes> magnitudes = MagnitudesFor(c);
   if (!magnitudes.has_value()) return 0;
@@ -293,7 +301,7 @@ void SetKeyGroups(const Case& c, Plan& plan) {
                                       problem.heads / problem.KvHeads(), single);
   plan.inputs[1].pattern = KeyCodes(magnitudes.key, single);
   plan.inputs[2].pattern =
-      single ? SingleKeyValues(c) : Pattern{PatternKind::kIntegers, 1, kLargestValue};
+      single ? SingleKeyValues(c) : Pattern{PatternKind::kIntegers, 1, LargestValue(c)};
   if (!problem.masked()) return;
   // Every query sees its one key.
   plan.inputs[3].pattern = single ? Pattern{PatternKind::kOnes, 0, 0} : KeyMask(problem.causal);

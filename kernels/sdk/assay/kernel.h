@@ -109,7 +109,9 @@ typedef struct assay_launch {
   uint32_t thread_count;
   const void* const* inputs; /* in the problem's order; the kernel must not write them */
   void* output;
-  void* workspace;          /* what prepare asked for; 64-byte aligned; its content is undefined */
+  /* What prepare asked for; 64-byte aligned. Its content is undefined in every launch, also where
+   * an earlier launch wrote it. */
+  void* workspace;
   uint64_t workspace_bytes; /* as prepare said; the kernel must not write around them */
   void* stream; /* NULL: libraries run on a CPU, and the judge itself launches device code */
   /* Only of a reference (`assay run custom --reference FILE`); NULL for a kernel under test. It has
