@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,14 @@
 #include "tests/outcome_text.h"
 
 namespace assay::testing {
+
+// How many seeds a defect gets that sits elsewhere with every seed: `few` in every run of the
+// tests, and as many as ASSAY_TEST_SEEDS says in the long ones.
+inline int SeedsOr(int few) {
+  const char* given = std::getenv("ASSAY_TEST_SEEDS");
+  return given == nullptr ? few : std::max(1, static_cast<int>(std::strtol(given, nullptr, 10)));
+}
+inline bool IsLongRun() { return std::getenv("ASSAY_TEST_SEEDS") != nullptr; }
 
 inline bool Found(const CaseOutcome& outcome, std::string_view reason) {
   return outcome.verdict == Verdict::kFailed &&

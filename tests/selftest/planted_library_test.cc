@@ -21,10 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A row whose defect is not in every element, launch or bit is missed now and then.
-constexpr int kSeedsOfSites = 10;
-int SeedsOf(const PlantedDefect& d, DType t) {
-  return RequiredRate(d, t) < 1.0 ? kSeedsOfSites : 1;
-}
+int SeedsOf(const PlantedDefect& d, DType t) { return RequiredRate(d, t) < 1.0 ? SeedsOr(2) : 1; }
 
 class PlantedLibrary : public ::testing::Test {
  protected:

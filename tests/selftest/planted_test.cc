@@ -22,8 +22,8 @@ namespace assay::testing {
 namespace {
 
 // Seeds of a row: more where its defect sits in a single element, launch or bit.
-constexpr int kSeeds = 3;
-constexpr int kSeedsOfSites = 20;
+int Seeds() { return IsLongRun() ? 3 : 1; }
+int SeedsOfSites() { return SeedsOr(5); }
 
 // Their defects are in every element, and long sums take their time.
 bool HasLongSums(const PlantedDefect& d) {
@@ -33,8 +33,8 @@ bool HasLongSums(const PlantedDefect& d) {
 
 int SeedsOf(const PlantedDefect& d, DType t) {
   if (HasLongSums(d)) return 1;
-  if (d.repeats > 10) return kSeedsOfSites;
-  return d.check == "exact" || RequiredRate(d, t) < 1.0 ? kSeedsOfSites : kSeeds;
+  if (d.repeats > 10) return SeedsOfSites();
+  return d.check == "exact" || RequiredRate(d, t) < 1.0 ? SeedsOfSites() : Seeds();
 }
 
 class Planted : public ::testing::Test {

@@ -40,6 +40,7 @@ struct Defect {
   DType scaled_query = DType::kF64;  // what Q times scale and log2(e) is rounded to; fp64: not so
   DType score = DType::kF64;
   DType weight = DType::kUnspecified;  // the input's
+  DType quotient = DType::kF64;        // what results are rounded to before the output's format
 };
 
 class FlashKernel : public Kernel {
@@ -120,9 +121,9 @@ class FlashKernel : public Kernel {
     const float none = defect_.knows_none ? 0.0f : std::numeric_limits<float>::quiet_NaN();
     const float inverse = l == 0 && m == -kInf ? none : std::nextafter(1.0f / l, 0.0f);
     for (std::int64_t d = 0; d < dim; ++d) {
+      const float result = rounded(o[static_cast<std::size_t>(d)] * inverse, defect_.quotient);
       StoreBits(output.dtype, output.data, row * dim + d,
-                RoundToFormat(static_cast<double>(o[static_cast<std::size_t>(d)] * inverse),
-                              output.dtype));
+                RoundToFormat(static_cast<double>(result), output.dtype));
     }
   }
 
@@ -214,6 +215,22 @@ TEST(Flash, AThousandthOfOneWeightIsSeenInFp32) {
     SCOPED_TRACE(DefaultName(c));
     const CaseOutcome outcome = RunFlash(c, {.last_key = 0.999f});
     EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+  }
+}
+
+// Weights of 8 bits hide it from all but an exact case with more bits.
+TEST(Flash, AResultThatIsRoundedTwiceIsSeenIn8Bits) {
+  for (const DType t : {DType::kE4M3FN, DType::kE5M2}) {
+    for (const DType out : {DType::kF16, DType::kF32}) {
+      Case c;
+      c.problem = AttentionProblem{.heads = 1, .seq = 200, .dim = 64};
+      c.dtype = t;
+      c.out_dtype = out;
+      SCOPED_TRACE(DefaultName(c));
+      const CaseOutcome outcome = RunFlash(c, {.quotient = DType::kBF16});
+      EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+      EXPECT_EQ(Find(outcome, "key-groups")->verdict, Verdict::kFailed);
+    }
   }
 }
 
