@@ -26,6 +26,12 @@ inline int SeedsOr(int few) {
 }
 inline bool IsLongRun() { return std::getenv("ASSAY_TEST_SEEDS") != nullptr; }
 
+// Whether a defect is run in this format: in the long runs in all of them, else in one, which
+// another defect need not have.
+inline bool IsRun(const PlantedDefect& d, DType t) {
+  return IsLongRun() || d.dtypes[d.name.size() % d.dtypes.size()] == t;
+}
+
 inline bool Found(const CaseOutcome& outcome, std::string_view reason) {
   return outcome.verdict == Verdict::kFailed &&
          std::any_of(outcome.findings.begin(), outcome.findings.end(),

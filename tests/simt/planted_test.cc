@@ -32,12 +32,6 @@ bool HasLongSums(const PlantedDefect& d) {
   return d.check == "structure" || (d.op == "gemm" && d.check == "precision");
 }
 
-// Whether the defect is run in this format: in the long runs in all, else in one, and another one
-// for the next defect.
-bool IsRun(const PlantedDefect& d, DType t) {
-  return IsLongRun() || d.dtypes[d.name.size() % d.dtypes.size()] == t;
-}
-
 // Defects of single elements, bits and launches sit elsewhere with every seed; few kernels
 // see the wave's width.
 int SeedsOf(const PlantedDefect& d, DType t, int wave) {
