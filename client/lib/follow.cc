@@ -131,8 +131,11 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
     }
     if (finished) return grpc::Status::OK;
     if (stopped) return {grpc::StatusCode::CANCELLED, "left"};
-    // A stream that ends well before the job did was cut by a daemon that stops.
-    if (status.ok()) status = {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+    // A stream that ends well before the job did, or that nobody here cancelled, was cut by a
+    // daemon that stops.
+    if (status.ok() || status.error_code() == grpc::StatusCode::CANCELLED) {
+      status = {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+    }
     // A stream may be silent for long and yet alive: the time allowed counts
     // from its loss, not from its last event. One refused at once was never alive.
     const absl::Duration now = SteadyNow();

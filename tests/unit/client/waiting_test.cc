@@ -113,6 +113,17 @@ TEST(Limits, AWatcherGivesUpIfTheDaemonSaysNothingOrTooLong) {
   }
 }
 
+// A daemon that stops says so to the open stream, and then cancels what begins.
+TEST(Watch, ADaemonThatStopsIsWaitedFor) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  service.watch_refusals = {{grpc::StatusCode::UNAVAILABLE, "assayd is stopping"},
+                            {grpc::StatusCode::CANCELLED, "CANCELLED"}};
+  const Output output = RunGemm(service);
+  EXPECT_EQ(output.code, 0) << output.err;
+  EXPECT_EQ(service.watched_after().size(), 3u);
+}
+
 TEST(Watch, AJobThatHasFinishedIsFinishedWhateverComesAfter) {
   FakeService service;
   service.results = {MakeResult(0, v1::VERDICT_PASSED)};
@@ -139,7 +150,8 @@ class ProgressAlone : public FakeService {
 
 TEST(Watch, StreamsThatBringNothingNewAreNotFollowedForEver) {
   for (const grpc::Status& end :
-       {grpc::Status::OK, grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed")}) {
+       {grpc::Status::OK, grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed"),
+        grpc::Status(grpc::StatusCode::CANCELLED, "CANCELLED")}) {
     ProgressAlone service;
     service.end = end;
     const Output output = RunGemm(service, {"--reconnect", "2s"});
