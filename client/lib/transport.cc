@@ -27,6 +27,13 @@ constexpr Cause kCauses[] = {
     {"No match found for server name", "its certificate is for another name (--tls-server-name)",
      false},
     {"Peer name", "its certificate is for another name (--tls-server-name)", false},
+    // gRPC makes no connection then, and says only this.
+    {"empty address list",
+     "--tls-ca, --tls-cert or --tls-key is no PEM file of its kind, or the key is not the "
+     "certificate's",
+     false},
+    {"http1.x server", "it speaks HTTP/1.1 and no gRPC: is this the port of the metrics?", false},
+    {"Failed parsing HTTP/2", "it speaks no gRPC: is this the port of another program?", false},
     {"andshake", "the TLS handshake failed: it does not speak TLS, or --tls-ca does not know it",
      false},
     {"DNS resolution failed", "the host name is unknown", true},

@@ -92,6 +92,10 @@ class Tls(unittest.TestCase):
             self.assertEqual(foreign.code, 3, foreign)
             self.assertIn("it may not accept the certificate of --tls-cert (expired, revoked, or of an authority",
                           foreign.err)
+            mixed = daemon.run("devices", *ca, "--tls-cert", self.path("client.pem"), "--tls-key",
+                               self.path("server.key"))
+            self.assertEqual(mixed.code, 3, mixed)
+            self.assertIn("the key is not the certificate's", mixed.err)
 
     def test_certificates_are_reloaded_and_a_bad_pair_is_not_published(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]

@@ -306,6 +306,13 @@ TEST(Errors, WhyAConnectionWasClosedDependsOnWhatTheClientShowed) {
                     "Ssl handshake failed: SSL_ERROR_SSL: error:0A00010B:SSL "
                     "routines::wrong version number"),
               HasSubstr("does not speak TLS"));
+  EXPECT_THAT(words(Shown::kPlaintext,
+                    "INTERNAL: ipv4:127.0.0.1:9575: Trying to connect an http1.x server"),
+              HasSubstr("the port of the metrics?"));
+  EXPECT_THAT(words(Shown::kPlaintext, "UNAVAILABLE: ipv4:127.0.0.1:22: Failed parsing HTTP/2"),
+              HasSubstr("the port of another program?"));
+  EXPECT_THAT(CauseOf({grpc::StatusCode::UNAVAILABLE, "empty address list: "}).words,
+              HasSubstr("the key is not the certificate's"));
   // The details of a daemon's error stay.
   grpc::Status of_daemon = NotFound(v1::ERROR_REASON_JOB_NOT_FOUND, "none");
   NoteShown(Shown::kTls, of_daemon);
