@@ -260,11 +260,11 @@ def test_watch_resumes_where_it_was_cut():
     lost = grpc.StatusCode.UNAVAILABLE
     done = job_pb2.JobFinished(job=job_pb2.Job(name="jobs/1", verdict=types_pb2.VERDICT_PASSED))
     fake = Fake(streams=[([event(1), event(0, progress=job_pb2.CaseProgress()), event(2)], lost), ([], lost),
-                         ([event(2), event(3)], None), ([event(4, finished=done)], None)])
+                         ([event(2), event(3)], None), ([], grpc.StatusCode.CANCELLED), ([event(4, finished=done)], None)])
     with served(fake) as target, package.connect(target) as client:
         events = list(client.watch("jobs/1"))
     assert [e.sequence for e in events] == [1, 0, 2, 3, 4]
-    assert [r.after_sequence for r in fake.asked] == [0, 2, 2, 3]
+    assert [r.after_sequence for r in fake.asked] == [0, 2, 2, 3, 3]
     assert events[-1].job.passed
 
 

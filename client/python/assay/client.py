@@ -317,9 +317,11 @@ class Client:
                         if event.kind == "finished":
                             return
             except grpc.RpcError as error:
-                if not errors.connection_lost(error):
-                    raise errors.from_rpc(error, self.target) from None
-                lost = error
+                # A daemon that stops cancels the stream, which is an end like any other.
+                if error.code() != grpc.StatusCode.CANCELLED or self.closed:
+                    if not errors.connection_lost(error):
+                        raise errors.from_rpc(error, self.target) from None
+                    lost = error
             # A stream may be silent for long and yet alive: the time counts from its loss.
             now = time.monotonic()
             if heard or now - begin > 1:
