@@ -23,7 +23,10 @@ std::vector<std::string> DeviceRow(const v1::Device& device) {
   for (const std::string* reason : {&device.quarantine_reason(), &device.unavailable_reason()}) {
     if (!reason->empty()) notes.push_back(*reason);
   }
-  if (device.queue_depth() > 0) notes.push_back(absl::StrCat(device.queue_depth(), " waiting"));
+  if (device.queue_depth() > 0) {
+    notes.push_back(absl::StrCat(device.queue_depth(),
+                                 device.queue_depth() == 1 ? " case" : " cases", " to do"));
+  }
   if (device.worker_restarts() > 0) {
     notes.push_back(absl::StrCat(device.worker_restarts(),
                                  device.worker_restarts() == 1 ? " restart" : " restarts"));

@@ -32,7 +32,8 @@ class Families {
   Family<Gauge>& device_info =
       Gauges("device_info", "Model and driver of a device. The value is always 1.");
   Family<Counter>& jobs = Counters("jobs_total", "Jobs that have ended, by verdict.");
-  Family<Gauge>& queue_depth = Gauges("queue_depth", "Cases that wait for the device.");
+  Family<Gauge>& queue_depth =
+      Gauges("queue_depth", "Cases that wait for the device or run on it.");
   Family<Counter>& cases = Counters("cases_total", "Cases that have ended, by verdict.");
   Family<Histogram>& case_duration =
       Histograms("case_duration_seconds", "Time of a case, its reference included.");

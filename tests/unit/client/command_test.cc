@@ -366,6 +366,8 @@ TEST(Listings, ARemarkKeepsWithinTheTerminal) {
   for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 120u) << line;
   EXPECT_GT(lines.size(), 4u);
   EXPECT_THAT(lines.back(), ContainsRegex("^ {20,}.*gfx942$")) << "under its column";
+  hip.set_queue_depth(1);
+  EXPECT_THAT(Assay(service, {"devices"}).out, HasSubstr("; 1 case to do"));
   EXPECT_THAT(Assay(service, {"devices"}).out, HasSubstr(hip.unavailable_reason()))
       << "a pipe has a line a device";
 }
