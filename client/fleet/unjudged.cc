@@ -96,7 +96,9 @@ SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throug
     const Voice& voice = voices[device];
     const std::int64_t all = voice.given + voice.lacking;
     const std::string digests = absl::StrCat(CountText(all), all == 1 ? " digest" : " digests");
-    if (voice.judged || accused.contains(device)) {
+    // Who gave none of the digests is not cleared by the output of a copy.
+    const bool silent = voice.given == 0 && voice.lacking > 0;
+    if ((voice.judged && !silent) || accused.contains(device)) {
       if (voice.lacking > 0) {
         findings.partly.push_back(absl::StrCat("digests: ", fleet.devices[device].name(), " gave ",
                                                voice.given == 0 ? "none" : CountText(voice.given),

@@ -166,6 +166,21 @@ TEST_F(FleetCompareTest, WhoCouldNotGiveADigestIsNotCalledSilent) {
               AllOf(HasSubstr("FAILED   a1:7575"), Not(HasSubstr("the others gave"))));
 }
 
+TEST_F(FleetCompareTest, ACopyThatAgreesDoesNotClearWhoGaveNoDigest) {
+  for (Json& report : reports_) {
+    Json copy = report["tests"][0];
+    copy.erase("probes");
+    copy["op"] = "copy";
+    copy["digest"] = std::string(32, 'c');
+    report["tests"].push_back(copy);
+  }
+  EXPECT_EQ(Compare().code, 0);
+  for (Json& test : reports_[1]["tests"]) test.erase("probes");
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, HasSubstr("UNJUDGED a1:7575 cpu:0  gave none of the 2 digests"));
+}
+
 TEST_F(FleetCompareTest, ANodeWithoutResultsDoesNotVanish) {
   reports_[1]["tests"] = Json::array();
   const Output output = Compare();
