@@ -98,7 +98,9 @@ std::string VerdictText(const v1::Job& job) {
 void JudgeSelftest(const v1::Job& job, Judging& judging) {
   const v1::SelftestReport& report = job.selftest();
   if (job.state() != v1::JOB_STATE_FINISHED || report.rows().empty()) {
-    judging.Add("A303", absl::StrCat(job.name(), " ended ", Word(job.state())));
+    judging.Add("A303", absl::StrCat(job.name(), job.findings().empty()
+                                                     ? absl::StrCat(" ended ", Word(job.state()))
+                                                     : ": " + job.findings(0).message()));
     return;
   }
   bool refuted = false;

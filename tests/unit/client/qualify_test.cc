@@ -334,6 +334,8 @@ TEST(Qualify, ASelftestThatProvesTooLittleQualifiesNothing) {
   ASSERT_EQ(fit.grievances.size(), 1u);
   EXPECT_EQ(fit.code().code, "A303");
   EXPECT_EQ(fit.grievances[0].why, "jobs/selftest: the job's deadline passed");
+  selftest.clear_selftest();
+  EXPECT_EQ(Judge(evidence, {}).grievances[0].why, "jobs/selftest: the job's deadline passed");
   evidence.selftest.reset();
   EXPECT_EQ(CodeOf(evidence), "A000") << "a device that has no planted kernels";
   evidence.no_selftest = "no self-test can be made";
