@@ -321,6 +321,7 @@ ExitCode Qualify(const Context& context, const Words& words) {
       QualifyAll(context, *options, *reconnecting, static_cast<std::size_t>(words.at_once),
                  *connections, report);
     }
+    report.generated_at = absl::Now();
     // What cannot be written keeps no verdict from being told.
     if (!words.reports.empty()) written = WriteReports(words.reports, report);
     WriteQualification(context, report, *format, out);

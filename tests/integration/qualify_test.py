@@ -114,6 +114,9 @@ class Qualify(unittest.TestCase):
             report = json.load(file)
         self.assertEqual(report["schema"], "assay.report/v1")
         self.assertEqual(report["failed"], 1)
+        began = max(test["start_time"] for test in report["tests"])
+        self.assertGreaterEqual(report["generated_at"][:19], began[:19], "no report is of before its results")
+        self.assertGreaterEqual(run.json()["generated_at"][:19], began[:19])
         # The case ran again with every provider, the planted one not being among "all".
         jobs = daemon.run("jobs", "--format", "json").json()["jobs"]
         self.assertEqual(len(jobs), 2)
