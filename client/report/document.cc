@@ -130,12 +130,13 @@ void WriteJunit(const Report& report, std::ostream& out) {
     const Counts counts = CountOf(run);
     const JobCases of_job(run);
     const std::string suite = run.job.suite().empty() ? run.job.name() : run.job.suite();
+    const absl::Time begin =
+        run.job.has_start_time() ? Time(run.job.start_time()) : report.generated_at;
     out << "  <testsuite name=\"" << EscapeXml(suite) << "\" tests=\""
         << counts.total + of_job.total() << "\" failures=\"" << failures(counts) + of_job.failures
         << "\" errors=\"" << errors(counts) + of_job.errors << "\" skipped=\"" << skipped(counts)
         << "\" time=\"" << absl::StrFormat("%.6f", absl::ToDoubleSeconds(Elapsed(run.job)))
-        << "\" timestamp=\""
-        << absl::FormatTime("%Y-%m-%dT%H:%M:%S", report.generated_at, absl::UTCTimeZone())
+        << "\" timestamp=\"" << absl::FormatTime("%Y-%m-%dT%H:%M:%S", begin, absl::UTCTimeZone())
         << "\" hostname=\"" << EscapeXml(run.target) << "\">\n";
     out << "    <properties>\n      <property name=\"job\" value=\"" << EscapeXml(run.job.name())
         << "\"/>\n    </properties>\n";

@@ -338,6 +338,15 @@ TEST(Junit, AJobThatProvedNothingIsNoPass) {
               HasSubstr("tests=\"1\" failures=\"0\" errors=\"0\""));
 }
 
+TEST(Junit, IsOfTheTimeAtWhichTheJobBegan) {
+  Report report;
+  report.generated_at = absl::FromUnixSeconds(1'763'836'400);  // a day later
+  report.runs.emplace_back().job.mutable_start_time()->set_seconds(1'763'750'000);
+  std::ostringstream out;
+  WriteJunit(report, out);
+  EXPECT_THAT(out.str(), HasSubstr("timestamp=\"2025-11-21T18:33:20\""));
+}
+
 TEST(Markdown, TheWorstComesFirst) {
   Everything service;
   const std::string text = RunGemm(service, {"--format", "markdown"}).out;
