@@ -55,10 +55,13 @@ constexpr Pattern UnitRows(double value = 1, double rest = 0) {
   return {PatternKind::kUnitRows, value, rest};
 }
 constexpr Pattern UnitColumns(double value = 1) { return {PatternKind::kUnitColumns, value, 0}; }
-// Columns whose 1s all lie in the last row have this b.
-inline constexpr double kInLastRow = 1;
+// Columns whose 1s all lie in one row have one of these as b.
+inline constexpr double kInLastRow = 1, kInFirstRow = 2;
 constexpr Pattern UnitLastRow(double value) {
   return {PatternKind::kUnitColumns, value, kInLastRow};
+}
+constexpr Pattern UnitFirstRow(double value) {
+  return {PatternKind::kUnitColumns, value, kInFirstRow};
 }
 
 // What the places of a unit pattern hold, and what all other elements are.
@@ -116,7 +119,7 @@ class UnitPlaces {
       : kind_(pattern.kind),
         rows_(rows),
         cols_(cols),
-        in_last_row_(pattern.kind == PatternKind::kUnitColumns && pattern.b == kInLastRow) {
+        in_row_(pattern.kind == PatternKind::kUnitColumns ? pattern.b : 0) {
     if (kind_ != PatternKind::kUnitPixels) return;
     lattice_ = LatticeOf(pattern);
     pixels_ = cols_ / lattice_.channels;
@@ -140,7 +143,8 @@ class UnitPlaces {
   constexpr std::int64_t PlaceInRow(std::int64_t row) const { return SpreadPlace(row, cols_); }
   // The row of a column's 1, of unit-columns.
   constexpr std::int64_t PlaceInColumn(std::int64_t batch, std::int64_t col) const {
-    return in_last_row_ ? rows_ - 1 : SpreadPlace(batch * cols_ + col, rows_);
+    if (in_row_ == kInLastRow) return rows_ - 1;
+    return in_row_ == kInFirstRow ? 0 : SpreadPlace(batch * cols_ + col, rows_);
   }
 
   // Calls f(col) for each 1 in columns [begin, end) of an image, of unit-pixels.
@@ -220,7 +224,7 @@ class UnitPlaces {
   PatternKind kind_;
   std::int64_t rows_;
   std::int64_t cols_;
-  bool in_last_row_ = false;  // of unit-columns
+  double in_row_ = 0;  // of unit-columns: kInLastRow, kInFirstRow
   UnitLattice lattice_;
   std::int64_t pixels_ = 1;  // of an image
 };

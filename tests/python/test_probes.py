@@ -44,6 +44,15 @@ def without_small(x):
     return np.where(np.abs(x) < x.dtype.type(1e-4), x.dtype.type(0), x)
 
 
+def product_without_a_term(a, b):
+    """A corner lacks its last product. The arrays hold bf16."""
+    a, b = ((words.astype("u4") << 16).view(F) for words in (a, b))
+    out = F(0.3) * (a @ b)
+    out[-1, -1] -= F(0.3) * a[-1, -1] * b[-1, -1]
+    bits = out.view("u4").astype("u8")
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("u2")
+
+
 def norm_of_limited(x, *, eps):
     x = np.clip(x, -10000, 10000)
     x = x - x.mean(-1, keepdims=True)
@@ -240,6 +249,8 @@ UNSEEN = [
     # It fails its own data in the extents of each-element, too, and in other rows.
     ("maximum without a column in the middle", lambda x: np.delete(x, 500, -1).max(-1), "reduce", "fp32",
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "each-element"),
+    ("maximum without the first row", lambda x: x[1:].max(0), "reduce", "int8",
+     {"kind": "max", "axis": 0, "shapes": {"extents": [700, 33]}}, "first-row"),
     ("maximum that begins at -1e30", lambda x: np.maximum(x.max(-1), F(-1e30)), "reduce", "fp32",
      {"kind": "max", "shapes": {"extents": [4, 1000]}}, "far-below-0"),
     ("sum of clipped values", lambda x: np.clip(x, -1e9, 1e9).sum(-1), "reduce", "fp32",
@@ -300,6 +311,8 @@ UNSEEN = [
      {"rms": True, "shapes": {"rows": 16, "cols": 4096}}, "large"),
     ("ReLU in place of GELU after a long sum", lambda a, b: np.maximum(a @ b, 0), "gemm", "fp32",
      {"activation": "gelu", "shapes": {"m": 16, "n": 24, "k": 8192}}, "significand-a"),
+    ("product with a factor that loses the last term of a corner", product_without_a_term, "gemm", "bf16",
+     {"alpha": 0.3, "shapes": {"m": 16, "n": 24, "k": 950}}, "sparse-signs"),
     ("product with a clipped addend", lambda a, b, c: a @ b + np.clip(c, -1e4, 1e4), "gemm", "fp32",
      {"beta": 1, "shapes": {"m": 16, "n": 24, "k": 300}}, "exact-integers"),
     ("product with a clipped bias", lambda a, b, bias: (a.astype(F) @ b.astype(F)) + np.clip(bias, -1e3, 1e3), "gemm",
@@ -394,7 +407,7 @@ def test_a_probe_shows_what_the_own_data_do_not(assay_client, fn, op, dtype, fie
     assert result.verdict == "FAILED", result
     others = ("wide: ", "each-element: ", "far-below-0: ", "exact-signs: ", "significand-a: ", "each-column: ",
               "rows-apart: ", "last-column: ", "nan-b: ", "nan-c: ",
-              "nan-bias: ", "sparse: ", "equal-columns: ", "last-row: ")
+              "nan-bias: ", "sparse: ", "sparse-signs: ", "equal-columns: ", "last-row: ")
     assert all(finding.message.startswith((f"{probe}: ", *others)) for finding in result.findings), result.findings
     assert result.findings[-1].message.startswith(f"{probe}: "), result.findings
 

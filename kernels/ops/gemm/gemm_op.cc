@@ -143,7 +143,8 @@ class Gemm final : public Op {
   }
 
   std::string_view OutputFormatHint(const Case& c) const override {
-    return c.dtype == DType::kI8 ? " (fp32, fp16 or bf16 with scales, a bias or an activation)"
+    return c.dtype == DType::kI8 ? " (fp32, fp16 or bf16 with scale_a, scale_b, channel_scale, a "
+                                   "bias or an activation)"
                                  : "";
   }
 

@@ -48,6 +48,27 @@ std::vector<KernelProbe> OneProductProbes(const Case& c) {
 // What is done with the product of A and B.
 double ProductFactor(const GemmProblem& p) { return std::abs(p.alpha * p.scale_a * p.scale_b); }
 
+// Sums of ±1, as exact-sparse has them, under the case's own factors and activation. They are so
+// sparse that one product is twice what rounding to the output leaves of most sums, and more than
+// the proven errors of a kernel that multiplies an operand by a factor.
+void AddSparseSigns(const Case& c, const Plan& plan, std::vector<KernelProbe>& probes) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  if (Info(OutputType(c)).is_integer || !(ProductFactor(p) > 0)) return;
+  constexpr double kOfProven = 1.0 / 8, kLeastFactor = 0x1p-60;  // of fp64 and of integers
+  const double deviation = 1 / (2 * Info(OutputType(c)).machine_epsilon);
+  SumUse use;
+  use.factor = ProductFactor(p);
+  use.most_products =
+      std::min({Transforms(plan) ? kStrassen : use.most_products, deviation * deviation,
+                kOfProven / std::max(ProvenFactor(p.k, plan.accumulator), kLeastFactor)});
+  const Pattern signs = {PatternKind::kExactSparse, SparseDensity(p.k, c.dtype, OutputType(c), use),
+                         0};
+  std::string pattern = Cat(ToString(signs), "/", ToString(signs), p.beta != 0 ? "/zeros" : "");
+  if (p.channel_scale) pattern += "/ones";
+  if (p.bias) pattern += "/zeros";
+  probes.push_back({"sparse-signs", ProbeCase(c, c.problem, std::move(pattern), /*exact=*/false)});
+}
+
 // The largest of C and of bias, beside products that are all positive. Sums of them stay exact in
 // fp32: they are below 2^23, and multiples of the smallest factor, 1/8. Hardware that sums in 14
 // bits may begin with C. 16-bit outputs would round the products off.
@@ -170,6 +191,7 @@ std::vector<KernelProbe> GemmProbes(const Case& c, const Plan& plan) {
     std::move(more.begin(), more.end(), std::back_inserter(probes));
   }
   if (changed) {
+    if (!IsOurs(c)) AddSparseSigns(c, plan, probes);
     more = OneProductProbes(c);
     std::move(more.begin(), more.end(), std::back_inserter(probes));
   }

@@ -117,7 +117,7 @@ class Reduce final : public Op {
     if (absl::Status status = ApplyPatterns(c, 1, plan); !status.ok()) return status;
     if (c.significand >= 0) SetReduceSignificands(flat, plan);
     const bool one = plan.inputs[0].pattern.kind == PatternKind::kOneLarge;
-    if (c.exact && one && !flat) SetLastElements(plan);
+    if (c.exact && one && !flat) SetRowOfOnes(plan);
     if (sum) {
       plan.largest_intermediate = static_cast<double>(s.length) * LargestInput(plan, 0, 1);
       plan.overflow_allowance = OverflowAllowance(c.dtype, s.length, 1.0, 0.0);

@@ -148,7 +148,7 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
     return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
-  // Only the first or the last element of each slice is not 0; see SetLastElements.
+  // Only the first or the last element of each slice is not 0; see SetRowOfOnes.
   const auto one = [&](double column) {
     return ProbeCase(c, p, ToString(Pattern{PatternKind::kOneLarge, 8, column}), /*exact=*/true);
   };
@@ -164,9 +164,10 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan) {
   const ReduceShape many = std::get<ReduceProblem>(each.data.problem).Split();
   // A user's kernel may be made for its extents, so that each-element does not count.
   if (!IsOurs(c) || many.outer * many.inner < 2 * many.length) {
-    // Of slices that are columns, the first of each-element has the first element.
     if (p.Split().inner > 1) {
       probes.insert(probes.begin(), {"last-row", one(-1)});
+      // Of ours, the first slice of each-element has the first element.
+      if (!IsOurs(c)) probes.insert(probes.begin(), {"first-row", one(0)});
     } else {
       probes.insert(probes.begin(), {{"first-column", one(0)}, {"last-column", one(-1)}});
     }
@@ -183,6 +184,9 @@ void SetReduceSignificands(bool in_rows, Plan& plan) {
   plan.inputs[0].pattern = in_rows ? UnitRows(value) : UnitColumns(value);
 }
 
-void SetLastElements(Plan& plan) { plan.inputs[0].pattern = UnitLastRow(plan.inputs[0].pattern.a); }
+void SetRowOfOnes(Plan& plan) {
+  Pattern& pattern = plan.inputs[0].pattern;
+  pattern = pattern.b < 0 ? UnitLastRow(pattern.a) : UnitFirstRow(pattern.a);
+}
 
 }  // namespace assay::kernels

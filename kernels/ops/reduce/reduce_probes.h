@@ -23,9 +23,9 @@
 //                      for 0.
 //   far-below-0        max and argmax: all elements are among the lowest numbers of the format. A
 //                      kernel that begins at a number of its own, such as -1e4, shows.
-//   first-column, last-column, last-row
-//                      max and argmax of longer slices: the first or the last element is the
-//                      largest. Slices that are columns have the last-row alone.
+//   first-column, last-column, first-row, last-row
+//                      max and argmax of longer slices, and of a user's kernel: the first or the
+//                      last element is the largest. A row if slices are columns.
 //   close-integers     max and argmax: numbers near the largest of the format that differ in their
 //                      last bit. A kernel that compares fewer bits shows, and one that clips.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
@@ -48,8 +48,8 @@ std::vector<KernelProbe> ReduceProbes(const Case& c, const Plan& plan);
 // than fp16 holds if the formats do. `in_rows`: slices are rows of x, else columns.
 void SetReduceSignificands(bool in_rows, Plan& plan);
 
-// The data of last-row: the number of its `one-large` in the last row of each matrix.
-void SetLastElements(Plan& plan);
+// The data of first-row and last-row: the number of its `one-large` in that row of each matrix.
+void SetRowOfOnes(Plan& plan);
 
 }  // namespace assay::kernels
 

@@ -230,6 +230,46 @@ TEST(GemmEpilogue, FastIsPlain) {
   }
 }
 
+// Its allowance is below three quarters of a product, where the activation does not hide it.
+void ExpectSignsShowEachProduct(const Case& c, const KernelProbe& probe) {
+  ASSERT_EQ(probe.name, "sparse-signs");
+  SCOPED_TRACE(DefaultName(c));
+  EXPECT_TRUE(OnlyShapesDiffer(GemmOp(), c, probe.data));
+  const auto& p = std::get<GemmProblem>(c.problem);
+  const absl::StatusOr<Plan> made = GemmOp().MakePlan(probe.data);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const Plan& plan = *made;
+  const Tensors tensors(plan, PatternValues(plan));
+  const PlainResult plain = PlainReference(GemmOp(), probe.data, plan, tensors);
+  const double product = std::abs(p.alpha * p.scale_a * p.scale_b);
+  std::size_t shown = 0, sums = 0;
+  for (std::size_t i = 0; i < plain.value.size(); ++i) {
+    if (plain.value[i] < product / 2) continue;
+    ++sums;
+    shown += plain.allowance[i] < 0.75 * product ? 1 : 0;
+  }
+  EXPECT_GE(static_cast<double>(shown), 0.9 * static_cast<double>(sums));
+}
+
+TEST(GemmProbe, OfSignsShowsAProductInEveryFormat) {
+  for (const std::int64_t k : {1, 60, 4096, 50000}) {
+    for (const auto& [in, out] : {std::pair{DType::kF32, DType::kF32},
+                                  {DType::kF16, DType::kF16},
+                                  {DType::kBF16, DType::kBF16},
+                                  {DType::kE4M3FN, DType::kBF16},
+                                  {DType::kE4M3FN, DType::kE4M3FN},
+                                  {DType::kI8, DType::kF16}}) {
+      Case c = MakeCase(GemmProblem{.m = 12, .n = 20, .k = k, .activation = "gelu"}, in);
+      c.out_dtype = out;
+      c.kernel_file = "kernel.so";
+      const std::vector<KernelProbe> probes = GemmOp().Probes(c, PlanOf(c));
+      ExpectSignsShowEachProduct(
+          c, *std::find_if(probes.begin(), probes.end(),
+                           [](const auto& probe) { return probe.name == "sparse-signs"; }));
+    }
+  }
+}
+
 // The probes of a kernel that may be made for its factors or for GELU.
 TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
   const GemmProblem shapes[] = {{.m = 1, .n = 1, .k = 1},
@@ -254,9 +294,10 @@ TEST(GemmProbe, OfOneProductKeepsEveryFieldAndReachesTheCurve) {
         c.kernel_file = "kernel.so";
         const std::vector<KernelProbe> probes = GemmOp().Probes(c, PlanOf(c));
         const std::size_t further = 4 * nan;  // nan-b, nan-c and nan-bias, too
-        ASSERT_EQ(probes.size(), 4u + further);
+        ASSERT_EQ(probes.size(), 5u + further);
+        ExpectSignsShowEachProduct(c, probes[2 + further]);
         for (int operand = 0; operand < 2; ++operand) {
-          const KernelProbe& probe = probes[2 + further + static_cast<std::size_t>(operand)];
+          const KernelProbe& probe = probes[3 + further + static_cast<std::size_t>(operand)];
           EXPECT_EQ(probe.name, operand == 0 ? "significand-a" : "significand-b");
           SCOPED_TRACE(DefaultName(c) + " " + std::string(probe.name));
           EXPECT_TRUE(OnlyShapesDiffer(GemmOp(), c, probe.data));

@@ -392,6 +392,24 @@ TEST(ReduceProbe, OfAMaximumInColumnsTheLastRowIsTheLargest) {
   }
 }
 
+// Ours have many slices in each-element.
+TEST(ReduceProbe, OfAUsersMaximumInColumnsTheFirstRowIsTheLargest) {
+  for (const DType t : {DType::kF32, DType::kE4M3FN, DType::kI8}) {
+    Case c = MakeCase(Of("max", {3, 100, 7}, 1), t);
+    c.kernel_file = "kernel.so";
+    const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
+    const auto first = std::find_if(probes.begin(), probes.end(),
+                                    [](const KernelProbe& p) { return p.name == "first-row"; });
+    ASSERT_NE(first, probes.end());
+    const Plan plan = PlanOf(first->data);
+    const Operand& x = plan.inputs[0];
+    Generator numbers(x.pattern, kProbeSeed, 0, 0, x.extents.rows, x.extents.cols, x.dtype);
+    for (std::int64_t i = 0; i < 3 * 100 * 7; ++i) {
+      EXPECT_EQ(numbers.Value(i), i / 7 % 100 == 0 ? 8 : 0) << i;
+    }
+  }
+}
+
 // A kernel that takes small numbers for 0 shows, and one that clips large ones.
 TEST(ReduceProbe, OfAMaximumHasSmallAndLargeElements) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3FN,
