@@ -11,7 +11,8 @@ namespace {
 
 // Of one device.
 struct Voice {
-  bool judged = false;  // a digest of its own was held against another's, or the suite's
+  bool judged = false;   // a digest of its own was held against another's, or the suite's
+  bool exactly = false;  // one of an exact case
   std::int64_t given = 0, lacking = 0;  // digests that others gave of the same case and provider
 };
 
@@ -61,12 +62,14 @@ std::vector<Voice> Hear(const Fleet& fleet) {
   for (auto begin = sorted.begin(); begin != sorted.end();) {
     const auto end = std::find_if(begin, sorted.end(),
                                   [&](const auto* vote) { return vote->what != (*begin)->what; });
+    const bool of_output = (*begin)->of_output;
     const bool others =
         std::any_of(begin, end, [&](const auto* vote) { return vote->device != (*begin)->device; });
     for (auto at = begin; at != end; ++at) {
-      if (others || (*at)->golden >= 0) voices[(*at)->device].judged = true;
+      if (!others && (*at)->golden < 0) continue;
+      voices[(*at)->device].judged = true;
+      if (!of_output) voices[(*at)->device].exactly = true;
     }
-    const bool of_output = (*begin)->of_output;
     while (begin != end) {
       const DigestVote& first = **begin;
       std::vector<std::uint32_t> voters;  // ascending, each once
@@ -96,8 +99,8 @@ SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throug
     const Voice& voice = voices[device];
     const std::int64_t all = voice.given + voice.lacking;
     const std::string digests = absl::StrCat(CountText(all), all == 1 ? " digest" : " digests");
-    // Who gave none of the digests is not cleared by the output of a copy.
-    const bool silent = voice.given == 0 && voice.lacking > 0;
+    // Who gave none of the digests is not cleared by the output of a copy, or by a time.
+    const bool silent = !voice.exactly && voice.given == 0 && voice.lacking > 0;
     if ((voice.judged && !silent) || accused.contains(device)) {
       if (voice.lacking > 0) {
         findings.partly.push_back(absl::StrCat("digests: ", fleet.devices[device].name(), " gave ",

@@ -10,7 +10,7 @@
 // length. So the lines' 1s are spread evenly, however many lines there are.
 //
 // Rows and columns may hold another value in place of the 1s, and rows one in place of the 0s. The
-// 1s of columns may all lie in the last row.
+// 1s of columns may all lie in the first or in the last row.
 //
 // std-only, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_UNIT_PLACES_H_

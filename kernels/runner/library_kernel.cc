@@ -108,10 +108,7 @@ LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
 int LibraryKernel::Launch(RunnerAnswer& answer) {
   message_[0] = 0;
   const bool watched = watched_left_ > 0;
-  if (watched) {
-    --watched_left_;
-    FillWorkspace();
-  }
+  if (watched) --watched_left_;
   const int status = kernel_->launch(state_, &launch_);
   if (status != ASSAY_OK) {
     message_[sizeof message_ - 1] = 0;

@@ -27,13 +27,14 @@ class LibraryKernel {
   // wrote around its workspace. Fills in the answer's message if the launch failed.
   // Requires that Load was fine.
   int Launch(RunnerAnswer& answer);
+  // Fills the workspace with workspace_byte, as Load did.
+  void FillWorkspace();
   void Destroy();
 
  private:
   LoadStatus Open(RunnerAnswer& answer);
   LoadStatus Prepare(RunnerAnswer& answer);
   void DescribeLaunch();
-  void FillWorkspace();
   bool LeavesBandsAlone() const;
   void* At(const SharedTensor& tensor) const { return memory_ + (tensor.offset - kOperandsOffset); }
 
@@ -44,8 +45,8 @@ class LibraryKernel {
   void* state_ = nullptr;
   std::array<const void*, kMaxInputs> input_data_{};
   assay_launch launch_{};
-  // Launches that find the workspace filled with workspace_byte, and after which the bytes around
-  // it are looked at. Later ones are timed, and both would take longer than some kernels.
+  // Launches after which the bytes around the workspace are looked at. Later ones are timed, and
+  // that would take longer than some kernels.
   int watched_left_ = 8;
   char message_[kMessageBytes] = {};
 };

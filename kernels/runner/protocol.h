@@ -28,6 +28,7 @@ enum class RunnerTask : std::uint32_t {
   kLoad = 3,    // loads the library and prepares the kernel; the answer says what came of it
   kLaunch = 4,  // launches the kernel once; the status is the kernel's
   kDestroy = 5,
+  kFillWorkspace = 6,  // as it was before the first launch
 };
 
 inline constexpr std::int64_t kBusyNanoseconds = 400'000;
@@ -96,7 +97,7 @@ struct Description {
   std::uint32_t input_count;
   std::uint32_t thread_count;
   std::uint32_t judge_pid;
-  std::uint32_t workspace_byte;  // what every byte of a workspace holds before a launch
+  std::uint32_t workspace_byte;  // every byte of a workspace before the first two launches
   std::uint64_t memory_bytes;    // the most that the kernel may take beside its operands
   std::uint64_t total_bytes;     // of the shared memory
   SharedParameter parameters[kMaxParameters];

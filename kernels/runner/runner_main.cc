@@ -84,6 +84,9 @@ class Server {
       case RunnerTask::kDestroy:
         kernel_.Destroy();
         return 0;
+      case RunnerTask::kFillWorkspace:
+        kernel_.FillWorkspace();
+        return 0;
       case RunnerTask::kEmpty:
         break;
     }

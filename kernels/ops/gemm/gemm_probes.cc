@@ -51,16 +51,29 @@ double ProductFactor(const GemmProblem& p) { return std::abs(p.alpha * p.scale_a
 // Sums of ±1, as exact-sparse has them, under the case's own factors and activation. They are so
 // sparse that one product is twice what rounding to the output leaves of most sums, and more than
 // the proven errors of a kernel that multiplies an operand by a factor.
+//
+// There are none where a sum would have few products: because the factor brings it near the
+// output's overflow, where kernels differ, or because the accumulator is narrow. Then most sums
+// would be 0. A transform errs by what the sums beside it have, also where a sum has no product.
 void AddSparseSigns(const Case& c, const Plan& plan, std::vector<KernelProbe>& probes) {
   const auto& p = std::get<GemmProblem>(c.problem);
-  if (Info(OutputType(c)).is_integer || !(ProductFactor(p) > 0)) return;
-  constexpr double kOfProven = 1.0 / 8, kLeastFactor = 0x1p-60;  // of fp64 and of integers
-  const double deviation = 1 / (2 * Info(OutputType(c)).machine_epsilon);
+  const FormatInfo& output = Info(OutputType(c));
+  if (output.is_integer || !(ProductFactor(p) > 0)) return;
+  constexpr double kOfProven = 1.0 / 4, kLeastFactor = 0x1p-60;  // of fp64 and of integers
+  constexpr double kToOverflow = 8;                              // deviations of a sum
+  constexpr double kFew = 16, kFewOfTransform = 32;              // products of a sum
+  const auto squared = [](double x) { return x * x; };
   SumUse use;
   use.factor = ProductFactor(p);
-  use.most_products =
-      std::min({Transforms(plan) ? kStrassen : use.most_products, deviation * deviation,
-                kOfProven / std::max(ProvenFactor(p.k, plan.accumulator), kLeastFactor)});
+  use.most_products = kOfProven / std::max(ProvenFactor(p.k, plan.accumulator), kLeastFactor);
+  const double before_overflow = squared(output.max_finite / use.factor / kToOverflow);
+  const double rounded = squared(1 / (2 * output.machine_epsilon));
+  if (std::min(use.most_products, before_overflow) < kFew && p.k > 1) return;
+  if (Transforms(plan)) {
+    if (std::min({use.most_products, before_overflow, rounded}) < kFewOfTransform) return;
+    use.most_products = std::min(use.most_products, kStrassen);
+  }
+  use.most_products = std::min(use.most_products, rounded);
   const Pattern signs = {PatternKind::kExactSparse, SparseDensity(p.k, c.dtype, OutputType(c), use),
                          0};
   std::string pattern = Cat(ToString(signs), "/", ToString(signs), p.beta != 0 ? "/zeros" : "");

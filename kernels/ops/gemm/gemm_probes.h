@@ -13,7 +13,8 @@
 // bound judges the output, with k = 1. So a lost bit of an operand, another activation or a lost
 // addend shows at every length of a sum. The products cover the range where GELU is curved. C is
 // near 1/beta, so that its share shows whatever beta is. A third one, sparse-signs, has long sums,
-// which show a lost product: sums of ±1 and 0, with C and bias 0. The bound judges it, too.
+// which show a product that is lost in many elements: sums of ±1 and 0, with C and bias 0. The
+// bound judges it, too.
 //
 // nan: each row of A has a NaN, which the output must keep. There is none with relu: a kernel may
 // take max(NaN, 0) for 0.

@@ -25,7 +25,8 @@
 //                      kernel that begins at a number of its own, such as -1e4, shows.
 //   first-column, last-column, first-row, last-row
 //                      max and argmax of longer slices, and of a user's kernel: the first or the
-//                      last element is the largest. A row if slices are columns.
+//                      last element is the largest. A row if slices are columns. Only a user's
+//                      kernel has first-row.
 //   close-integers     max and argmax: numbers near the largest of the format that differ in their
 //                      last bit. A kernel that compares fewer bits shows, and one that clips.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there

@@ -101,7 +101,7 @@ absl::StatusOr<int> RunnerDeadline::Ask(RunnerProcess& process, RunnerTask task,
 
 absl::Status RunnerDeadline::NoTime(double left, RunnerTask task) const {
   return FailedKernel(
-      {.error = KernelError::kNoTime, .preparing = task != RunnerTask::kLaunch},
+      {.error = KernelError::kNoTime, .preparing = task == RunnerTask::kLoad},
       Cat("of the case's deadline of ", of_case_, " s the kernel had ", std::max(left, 0.0),
           " s left, too little to judge it by; give the case more time"));
 }

@@ -181,6 +181,21 @@ TEST_F(FleetCompareTest, ACopyThatAgreesDoesNotClearWhoGaveNoDigest) {
   EXPECT_THAT(output.out, HasSubstr("UNJUDGED a1:7575 cpu:0  gave none of the 2 digests"));
 }
 
+// Another provider computes the same bits in an exact case.
+TEST_F(FleetCompareTest, WhoAgreesWithAnotherProviderIsJudged) {
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    Json further = reports_[i]["tests"][0];
+    further["shape"]["k"] = 77;
+    for (Json& test : reports_[i]["tests"]) test["provider"] = i == 1 ? "openblas" : "onednn";
+    if (i == 1) further.erase("probes");
+    reports_[i]["tests"].push_back(further);
+  }
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 0);
+  EXPECT_THAT(output.out, AllOf(Not(HasSubstr("UNJUDGED")),
+                                HasSubstr("digests: a1:7575 cpu:0 gave none of the 1 digest")));
+}
+
 TEST_F(FleetCompareTest, ANodeWithoutResultsDoesNotVanish) {
   reports_[1]["tests"] = Json::array();
   const Output output = Compare();

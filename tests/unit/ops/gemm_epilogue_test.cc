@@ -230,7 +230,8 @@ TEST(GemmEpilogue, FastIsPlain) {
   }
 }
 
-// Its allowance is below three quarters of a product, where the activation does not hide it.
+// What the verdict allows is below three quarters of a product, where the activation does not hide
+// it.
 void ExpectSignsShowEachProduct(const Case& c, const KernelProbe& probe) {
   ASSERT_EQ(probe.name, "sparse-signs");
   SCOPED_TRACE(DefaultName(c));
@@ -242,11 +243,14 @@ void ExpectSignsShowEachProduct(const Case& c, const KernelProbe& probe) {
   const Tensors tensors(plan, PatternValues(plan));
   const PlainResult plain = PlainReference(GemmOp(), probe.data, plan, tensors);
   const double product = std::abs(p.alpha * p.scale_a * p.scale_b);
+  const OutputRounding rounding = OutputRoundingOf(plan.output.dtype);
   std::size_t shown = 0, sums = 0;
   for (std::size_t i = 0; i < plain.value.size(); ++i) {
     if (plain.value[i] < product / 2) continue;
     ++sums;
-    shown += plain.allowance[i] < 0.75 * product ? 1 : 0;
+    const double allowed =
+        TBound(rounding, plain.value[i], plan.proven_factor * plain.allowance[i]);
+    shown += allowed < 0.75 * product ? 1 : 0;
   }
   if (plain.value.size() >= 100) {
     EXPECT_GT(sums, plain.value.size() / 8);
@@ -270,6 +274,32 @@ TEST(GemmProbe, OfSignsShowsAProductInEveryFormat) {
           c, *std::find_if(probes.begin(), probes.end(),
                            [](const auto& probe) { return probe.name == "sparse-signs"; }));
     }
+  }
+}
+
+TEST(GemmProbe, OfSignsHasNoSumsOfFewProducts) {
+  const auto has = [](const Case& c, double declared) {
+    Plan plan = PlanOf(c);
+    plan.operand_roundoff = declared;
+    const std::vector<KernelProbe> probes = GemmOp().Probes(c, plan);
+    return std::any_of(probes.begin(), probes.end(),
+                       [](const auto& probe) { return probe.name == "sparse-signs"; });
+  };
+  // A sum of 16 products is to be eight deviations below the largest number: 32 times the factor.
+  for (const auto& [alpha, expected] : {std::pair{2000.3, true}, {2100.3, false}, {1e5, false}}) {
+    Case c = MakeCase(GemmProblem{.m = 12, .n = 20, .k = 64, .alpha = alpha}, DType::kF16);
+    c.kernel_file = "kernel.so";
+    EXPECT_EQ(has(c, 0), expected) << alpha;
+    c.dtype = DType::kBF16;
+    EXPECT_TRUE(has(c, 0)) << alpha;
+  }
+  // Sums that an output of four bits does not round are too short for a transform.
+  for (const auto& [output, expected] : {std::pair{DType::kBF16, true}, {DType::kE4M3FN, false}}) {
+    Case c = MakeCase(GemmProblem{.m = 12, .n = 20, .k = 64, .alpha = 0.3}, DType::kE4M3FN);
+    c.kernel_file = "kernel.so";
+    c.out_dtype = output;
+    EXPECT_TRUE(has(c, 0)) << Name(output);
+    EXPECT_EQ(has(c, 0x1p-16), expected) << Name(output);
   }
 }
 
