@@ -96,6 +96,7 @@ TEST(RequestParsing, FilterGrammar) {
   EXPECT_THAT(message("state"), HasSubstr("KEY=VALUE"));
   EXPECT_THAT(message("state=QUEUED AND state=RUNNING"), HasSubstr("twice"));
   EXPECT_THAT(message("label.=x"), HasSubstr("unknown key"));
+  EXPECT_THAT(message("suite=smoke AND"), HasSubstr("nothing behind its last \" AND\""));
 }
 
 TEST(RequestParsing, PageTokensBelongToTheirListing) {
