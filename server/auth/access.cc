@@ -165,8 +165,12 @@ std::shared_ptr<const Roles> Access::Current() {
   if (path_.empty() || now - looked_ < std::chrono::seconds(1)) return roles_;
   looked_ = now;
   std::string stamp = FileStamp({path_});
-  if (stamp == stamp_) return roles_;
+  if (stamp == stamp_) {
+    refused_.clear();
+    return roles_;
+  }
   absl::StatusOr<Roles> read = ReadRolesFile(path_);
+  refused_ = std::string(read.status().message());
   if (read.ok()) {
     stamp_ = std::move(stamp);
     roles_ = std::make_shared<const Roles>(*std::move(read));
@@ -174,9 +178,15 @@ std::shared_ptr<const Roles> Access::Current() {
   } else if (stamp != refused_stamp_) {  // the same file is tried again, and told of once
     refused_stamp_ = std::move(stamp);
     Log(LogLevel::kError, "roles.reload_refused",
-        {{"reason", std::string(read.status().message())}, {"using", "the roles before"}});
+        {{"reason", refused_}, {"using", "the roles before"}});
   }
   return roles_;
+}
+
+std::string Access::Refused() {
+  Current();
+  const std::lock_guard lock(mutex_);
+  return refused_;
 }
 
 absl::StatusOr<Caller> Access::Identify(const Shown& shown) {

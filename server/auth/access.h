@@ -93,6 +93,9 @@ class Access {
   // Looks at the file now, even if it was looked at less than a second ago.
   void LookNow();
 
+  // Why the file as it is now is not taken; empty if its roles are those that count.
+  std::string Refused();
+
   // Whether the file may name users of Unix sockets, now or when it has changed.
   bool MayNameUsers() const { return !path_.empty(); }
 
@@ -113,6 +116,7 @@ class Access {
   std::shared_ptr<const Roles> roles_;  // mutex_
   std::string stamp_;                   // mutex_; of the file when roles_ was read from it
   std::string refused_stamp_;           // mutex_; of the file when it was refused
+  std::string refused_;                 // mutex_; why
   std::chrono::steady_clock::time_point looked_{};  // mutex_
   // By descriptor; some are closed. gRPC closes a descriptor only once no call of its connection is
   // left, so that no call can have the user of a later connection.

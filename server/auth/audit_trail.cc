@@ -62,11 +62,22 @@ void AuditTrail::Open() {
   bytes_ = file_ >= 0 && fstat(file_, &found) == 0 ? found.st_size : 0;
 }
 
+bool AuditTrail::HasRoomFor(const std::string& who) {
+  constexpr std::size_t kMostCallers = 4096;
+  constexpr double kPerSecond = 5, kAtOnce = 1000;
+  if (callers_.size() >= kMostCallers && !callers_.contains(who)) callers_.clear();
+  std::int64_t before = 0;
+  if (callers_.try_emplace(who, kPerSecond, kAtOnce).first->second.Admit(&before)) return true;
+  if (crowded_.Admit(&before)) Log(LogLevel::kWarn, "audit.crowded", {{"who", who}});
+  return false;
+}
+
 void AuditTrail::Add(const v1::AuditEvent& event) {
   std::string line;
   if (!google::protobuf::util::MessageToJsonString(event, &line).ok()) return;
   line += '\n';
   const std::lock_guard lock(mutex_);
+  if (!HasRoomFor(event.who())) return;
   if (bytes_ > 0 && bytes_ + static_cast<std::int64_t>(line.size()) > most_bytes_) {
     close(std::exchange(file_, -1));
     (void)std::rename(path_.c_str(), older_path_.c_str());

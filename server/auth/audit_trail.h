@@ -6,12 +6,16 @@
 // the last events may be in the log alone. An event that cannot be written is in the log alone,
 // too.
 //
+// A caller who makes very many calls does not push out what others did: of one caller's events the
+// files take 1,000 at once and five a second, and the log has the rest.
+//
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_AUDIT_TRAIL_H_
 #define ASSAY_SERVER_AUTH_AUDIT_TRAIL_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -36,14 +40,17 @@ class AuditTrail {
 
  private:
   void Open();
+  bool HasRoomFor(const std::string& who);
 
   const std::string path_, older_path_;
   const std::int64_t most_bytes_;
   LogRateLimit unwritten_{/*rate=*/1, /*burst=*/1};
+  LogRateLimit crowded_{/*rate=*/1, /*burst=*/1};
 
   std::mutex mutex_;
-  int file_ = -1;           // mutex_
-  std::int64_t bytes_ = 0;  // mutex_; of the file
+  int file_ = -1;                                // mutex_
+  std::int64_t bytes_ = 0;                       // mutex_; of the file
+  std::map<std::string, LogRateLimit> callers_;  // mutex_; what each may still add, by who
 };
 
 }  // namespace assay::server

@@ -3,17 +3,15 @@
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "server/auth/file_stamp.h"
+#include "server/auth/plain_file.h"
 #include "server/base/log.h"
 
 namespace assay::server {
@@ -32,31 +30,21 @@ constexpr int kLongestChain = 10;
 // Certificates of clients that are remembered, of two kilobytes each.
 constexpr std::size_t kMostEnds = 1024;
 
-absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view flag) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file.is_open() || !file) {
-    return absl::NotFoundError(Cat(flag, ": cannot read ", path));
-  }
-  return text.str();
-}
-
 absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
   TlsMaterial material;
-  const auto read = [](const std::string& path, std::string_view flag,
-                       std::string* out) -> absl::Status {
-    absl::StatusOr<std::string> text = ReadFile(path, flag);
-    if (!text.ok()) return text.status();
-    *out = *std::move(text);
+  const auto read = [](const std::string& path, std::string_view flag, std::string* out,
+                       bool is_private = false) -> absl::Status {
+    absl::StatusOr<PlainFile> file = ReadPlainFile(path, flag);
+    if (!file.ok()) return file.status();
+    if (absl::Status s = is_private ? CheckPrivate(*file, path, flag) : absl::OkStatus(); !s.ok()) {
+      return s;
+    }
+    *out = std::move(file->text);
     return absl::OkStatus();
   };
   if (absl::Status s = read(files.cert, "--tls-cert", &material.cert); !s.ok()) return s;
-  if (absl::Status s = read(files.key, "--tls-key", &material.key); !s.ok()) return s;
-  struct stat about {};
-  if (stat(files.key.c_str(), &about) == 0 && (about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-    return absl::InvalidArgumentError(
-        Cat("--tls-key: ", files.key, " may be read or changed by others: chmod 0640 ", files.key));
+  if (absl::Status s = read(files.key, "--tls-key", &material.key, /*is_private=*/true); !s.ok()) {
+    return s;
   }
   if (!files.client_ca.empty()) {
     if (absl::Status s = read(files.client_ca, "--tls-client-ca", &material.client_ca); !s.ok()) {
@@ -190,8 +178,12 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   looked_ = now;
   WarnLocked();
   std::string stamp = StampOf(files_);
-  if (stamp == stamp_) return current_;
+  if (stamp == stamp_) {
+    refused_.clear();
+    return current_;
+  }
   absl::StatusOr<TlsMaterial> material = ReadMaterial(files_);
+  refused_ = std::string(material.status().message());
   if (material.ok()) {
     stamp_ = std::move(stamp);
     current_ = std::make_shared<const TlsMaterial>(*std::move(material));
@@ -201,9 +193,15 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   } else if (stamp != refused_stamp_) {  // the same files are tried again, and told of once
     refused_stamp_ = std::move(stamp);
     Log(LogLevel::kError, "tls.reload_refused",
-        {{"reason", std::string(material.status().message())}, {"using", "the set before"}});
+        {{"reason", refused_}, {"using", "the set before"}});
   }
   return current_;
+}
+
+std::string CertificateStore::Refused() {
+  Current();
+  const std::lock_guard lock(mutex_);
+  return refused_;
 }
 
 bool CertificateStore::IsVoid(const std::string& certificate) {

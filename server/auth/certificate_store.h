@@ -77,6 +77,8 @@ class CertificateStore {
   std::shared_ptr<const TlsMaterial> Current();
   // The same, even if the files were looked at less than a second ago.
   void LookNow();
+  // Why the files as they are now are not taken; empty if they are the current set.
+  std::string Refused();
   const TlsFiles& files() const { return files_; }
 
   // Whether a client's certificate, in PEM, has expired, or the newest lists have it or an
@@ -103,6 +105,7 @@ class CertificateStore {
   std::shared_ptr<const TlsMaterial> current_;
   std::string stamp_;          // of the files when current_ was read from them
   std::string refused_stamp_;  // of the files when they were refused
+  std::string refused_;        // why
   std::chrono::steady_clock::time_point looked_{};
   std::vector<std::shared_ptr<const TlsMaterial>> given_;  // to each port
   std::vector<std::shared_ptr<void>> kept_;                // by mutex_

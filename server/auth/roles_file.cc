@@ -1,13 +1,11 @@
 #include "server/auth/roles_file.h"
 
 #include <openssl/sha.h>
-#include <sys/stat.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "kernels/text/cat.h"
 #include "proto/near_name.h"
+#include "server/auth/plain_file.h"
 
 namespace assay::server {
 namespace {
@@ -165,18 +164,16 @@ absl::StatusOr<Roles> ParseRoles(std::string_view text, std::string_view name) {
 }
 
 absl::StatusOr<Roles> ReadRolesFile(const std::string& path) {
-  struct stat about {};
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file.is_open() || !file || stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) {
-    return absl::NotFoundError(Cat("--roles-file: cannot read ", path));
+  constexpr std::string_view kFlag = "--roles-file";
+  const absl::StatusOr<PlainFile> file = ReadPlainFile(path, kFlag);
+  if (!file.ok()) return file.status();
+  if (absl::Status s = CheckPrivate(*file, path, kFlag); !s.ok()) return s;
+  if (const uid_t owner = file->about.st_uid; owner != 0 && owner != geteuid()) {
+    return absl::InvalidArgumentError(Cat(
+        kFlag, ": ", path, " belongs to the user ", owner,
+        ", who could change it: it must belong to root or to the daemon's user (", geteuid(), ")"));
   }
-  if ((about.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {
-    return absl::InvalidArgumentError(
-        Cat("--roles-file: ", path, " may be read or changed by others: chmod 0640 ", path));
-  }
-  return ParseRoles(text.str(), path);
+  return ParseRoles(file->text, path);
 }
 
 }  // namespace assay::server

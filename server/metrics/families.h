@@ -134,8 +134,9 @@ class Families {
   Family<Gauge>& store_held = Gauges(
       "store_held_updates", "Results and other updates of jobs that wait in memory for room.");
   Family<Gauge>& store_damaged = Gauges("store_damaged",
-                                        "1 if the daemon moved a damaged store aside at its start, "
-                                        "or found records that it cannot read, else 0.");
+                                        "1 while a damaged store that was moved aside lies in the "
+                                        "state folder, or if there are records that cannot be "
+                                        "read, else 0.");
   Family<Counter>& rpcs =
       Counters("rpc_requests_total", "Calls of the API that have ended, by code.");
   Family<Histogram>& rpc_duration =

@@ -70,7 +70,7 @@ std::optional<StartFailure> Daemon::Start() {
       metrics_->CertificateExpires(static_cast<double>(now.expires));
     });
   }
-  board_ = std::make_unique<HealthBoard>(devices_, certificates_.get());
+  board_ = std::make_unique<HealthBoard>(devices_, certificates_.get(), access_.get());
   if (std::optional<StartFailure> failure = StartHealth()) return failure;
   if (std::optional<StartFailure> failure = OpenKernels()) return failure;
   if (std::optional<StartFailure> failure = StartDevices()) return failure;

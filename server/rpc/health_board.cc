@@ -75,14 +75,34 @@ Health HealthBoard::Now() const {
                                   " is in quarantine: ", device.quarantine_reason(),
                                   " (assay devices release ", device.id(), ")"));
   }
-  if (certificates_ == nullptr) return health;
-  const absl::Time expires = absl::FromUnixSeconds(certificates_->Current()->expires);
-  if (expires <= absl::Now() + absl::FromChrono(kExpiresSoon)) {
-    health.warnings.push_back(
-        Cat("the certificate of ", certificates_->files().cert, " expires on ",
-            absl::FormatTime("%Y-%m-%d %H:%M UTC", expires, absl::UTCTimeZone())));
-  }
+  WarnOfAccess(health.warnings);
   return health;
+}
+
+void HealthBoard::WarnOfAccess(std::vector<std::string>& warnings) const {
+  // The daemon would not start with such files.
+  const auto refused = [&](const std::string& why, std::string_view used) {
+    if (!why.empty())
+      warnings.push_back(Cat(why, "; ", used, " of before count until it is mended"));
+  };
+  if (access_ != nullptr) refused(access_->Refused(), "the roles");
+  if (certificates_ == nullptr) return;
+  refused(certificates_->Refused(), "the TLS files");
+  const std::shared_ptr<const TlsMaterial> now = certificates_->Current();
+  const auto date = [](absl::Time time) {
+    return absl::FormatTime("%Y-%m-%d %H:%M UTC", time, absl::UTCTimeZone());
+  };
+  const absl::Time expires = absl::FromUnixSeconds(now->expires);
+  if (expires <= absl::Now() + absl::FromChrono(kExpiresSoon)) {
+    warnings.push_back(
+        Cat("the certificate of ", certificates_->files().cert, " expires on ", date(expires)));
+  }
+  const absl::Time list = absl::FromUnixSeconds(now->list_expires);
+  if (now->list_expires != 0 && list <= absl::Now()) {
+    warnings.push_back(Cat("the list of revoked certificates in ",
+                           certificates_->files().client_crl, " has expired on ", date(list),
+                           ": it counts, and may lack newer ones"));
+  }
 }
 
 }  // namespace assay::server

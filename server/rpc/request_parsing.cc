@@ -79,7 +79,8 @@ absl::StatusOr<int> ParsePageSize(std::int32_t page_size) {
 absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter) {
   JobQuery query;
   if (filter.empty()) return query;
-  if (filter.ends_with(" AND")) return Refuse("filter", "has nothing behind its last \" AND\"");
+  constexpr std::string_view kAnd = " AND";
+  if (filter.ends_with(kAnd)) return Refuse("filter", "has nothing behind its last \" AND\"");
   for (const absl::string_view term : absl::StrSplit(View(filter), " AND ")) {
     const std::pair<std::string, std::string> parts = absl::StrSplit(term, absl::MaxSplits('=', 1));
     const auto& [key, value] = parts;

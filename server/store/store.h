@@ -39,7 +39,7 @@ namespace assay::server {
 struct StoreState {
   std::string full{};    // why nothing new can be written; empty: there is room
   int held = 0;          // updates that wait in memory for room
-  bool damaged = false;  // the opening moved a damaged file aside, or records cannot be read
+  bool damaged = false;  // a file lies there that was moved aside, or records cannot be read
 };
 
 enum class StoreSync {

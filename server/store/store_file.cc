@@ -17,6 +17,8 @@
 namespace assay::server {
 namespace {
 
+namespace fs = std::filesystem;
+
 // A job's results and events are keyed by row << 24 | index or sequence: one
 // B-tree each, appended in order, read in ranges.
 constexpr char kSchema[] = R"sql(
@@ -75,7 +77,7 @@ std::string DatabasePath(const std::string& folder) { return folder + "/assay.db
 
 absl::Status CheckWhole(Database& database, const std::string& path) {
   std::error_code error;
-  if (std::filesystem::file_size(path, error) > kCheckedBytes && !error) return absl::OkStatus();
+  if (fs::file_size(path, error) > kCheckedBytes && !error) return absl::OkStatus();
   absl::StatusOr<Statement> check = database.Prepare("PRAGMA quick_check(1)");
   if (!check.ok()) return check.status();
   const absl::StatusOr<bool> row = check->Step();
@@ -87,18 +89,18 @@ absl::Status CheckWhole(Database& database, const std::string& path) {
 // A copy of the file as the earlier version left it, unless there is one.
 absl::Status CopyBefore(Database& database, std::int64_t version, const std::string& path) {
   const std::string copy = Cat(path, ".v", version);
-  if (std::filesystem::exists(copy)) return absl::OkStatus();
+  if (fs::exists(copy)) return absl::OkStatus();
   const std::string half = copy + ".part";
   std::error_code error;
-  std::filesystem::remove(half, error);
+  fs::remove(half, error);
   absl::StatusOr<Statement> into = database.Prepare("VACUUM INTO ?1");
   if (!into.ok()) return into.status();
   if (absl::Status s = into->BindText(1, half).Run(); !s.ok()) {
-    std::filesystem::remove(half, error);
+    fs::remove(half, error);
     return absl::Status(s.code(), Cat("cannot copy the store to ", copy,
                                       " before it is brought up to date: ", s.message()));
   }
-  std::filesystem::rename(half, copy, error);
+  fs::rename(half, copy, error);
   if (error) {
     return absl::PermissionDeniedError(
         Cat("cannot rename ", half, " to ", copy, ": ", error.message()));
@@ -164,15 +166,32 @@ absl::StatusOr<std::unique_ptr<Database>> OpenOnce(const StoreOptions& options,
   return opened;
 }
 
+constexpr std::string_view kAside = ".corrupt-";
+
+// Whether a damaged file lies there that an earlier start moved aside. Nobody has looked at it, or
+// it would be gone.
+bool LiesAside(const std::string& folder) {
+  const std::string prefix = Cat(fs::path(DatabasePath(folder)).filename().string(), kAside);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || name.ends_with("-wal") || name.ends_with("-shm")) continue;
+    Log(LogLevel::kWarn, "store.damaged_aside",
+        {{"file", entry.path().string()}, {"advice", "remove it when nobody needs it"}});
+    return true;
+  }
+  return false;
+}
+
 // Renames the file and its journal; returns the new name.
 absl::StatusOr<std::string> MoveAside(const std::string& path) {
   const std::string stem =
-      Cat(path, ".corrupt-", absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone()));
+      Cat(path, kAside, absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone()));
   std::string target = stem;
-  for (int n = 2; std::filesystem::exists(target); ++n) target = Cat(stem, "-", n);
+  for (int n = 2; fs::exists(target); ++n) target = Cat(stem, "-", n);
   for (const char* suffix : {"-wal", "-shm", ""}) {
     std::error_code error;
-    std::filesystem::rename(path + suffix, target + suffix, error);
+    fs::rename(path + suffix, target + suffix, error);
     if (error && error != std::errc::no_such_file_or_directory) {
       return absl::PermissionDeniedError(Cat("cannot move the damaged ", path, suffix, " aside to ",
                                              target, suffix, ": ", error.message()));
@@ -213,7 +232,7 @@ FolderLock::~FolderLock() { close(fd_); }
 
 Room::Room(const std::string& folder) : path_(folder + "/assay.reserve") {
   std::error_code error;
-  kept_ = std::filesystem::file_size(path_, error) >= kRoomBytes && !error;
+  kept_ = fs::file_size(path_, error) >= kRoomBytes && !error;
   if (kept_) return;
   struct statvfs disk {};
   if (statvfs(folder.c_str(), &disk) != 0) return;
@@ -226,7 +245,7 @@ Room::Room(const std::string& folder) : path_(folder + "/assay.reserve") {
 bool Room::Give() {
   if (!kept_) return false;
   std::error_code error;
-  kept_ = !std::filesystem::remove(path_, error);
+  kept_ = !fs::remove(path_, error);
   given_ = !kept_;
   return given_;
 }
@@ -238,7 +257,7 @@ bool Room::Take() {
   if (fd >= 0) close(fd);
   if (!taken) {
     std::error_code error;
-    std::filesystem::remove(path_, error);
+    fs::remove(path_, error);
     return false;
   }
   given_ = false;
@@ -255,6 +274,7 @@ absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& opti
     Log(LogLevel::kError, "store.full", {{"reason", state.full}});
     opened = OpenOnce(options, path);
   }
+  if (opened.ok()) state.damaged = LiesAside(options.folder);
   if (opened.ok() || !absl::IsDataLoss(opened.status())) return opened;
   const std::string damage(opened.status().message());
   absl::StatusOr<std::string> aside = MoveAside(path);

@@ -74,6 +74,22 @@ TEST_F(AuditTrailTest, WhatIsOldGoes) {
   }
 }
 
+TEST_F(AuditTrailTest, WhoCallsWithoutEndPushesNobodyOut) {
+  AuditTrail trail(folder_);
+  const auto call = [](const char* who) {
+    return Audit({.name = who, .role = Role::kOperator, .peer = "unix:"}, "CancelJob", "jobs/none",
+                 "NOT_FOUND");
+  };
+  trail.Add(call("uid:7"));
+  for (int i = 0; i < 40'000; ++i) trail.Add(call("uid:8"));
+  trail.Add(call("uid:9"));
+  const std::vector<v1::AuditEvent> all = trail.Newest(50'000);
+  EXPECT_EQ(all.front().who(), "uid:9");
+  EXPECT_EQ(all.back().who(), "uid:7");
+  EXPECT_GE(all.size(), 1002u);
+  EXPECT_LT(all.size(), 10'000u);  // five a second of a machine that is slow
+}
+
 // A daemon that was killed may have left a part of a line.
 TEST_F(AuditTrailTest, ALineThatIsNoneIsPassedOver) {
   {

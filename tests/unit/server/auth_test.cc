@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/auth/credentials.h"
+#include "server/auth/roles_file.h"
 #include "server/base/log.h"
 #include "tests/unit/server/test_certificates.h"
 
@@ -178,7 +179,7 @@ TEST_F(AuthTest, ASetThatIsNotWholeIsRefusedWithTheFile) {
 }
 
 TEST_F(AuthTest, AKeyThatOthersReadIsRefused) {
-  for (const mode_t mode : {0644, 0602, 0666}) {
+  for (const mode_t mode : {0644, 0602, 0666, 0660}) {
     chmod(files_.key.c_str(), mode);
     const absl::Status refused = CertificateStore::Open(files_).status();
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << std::oct << mode;
@@ -186,6 +187,28 @@ TEST_F(AuthTest, AKeyThatOthersReadIsRefused) {
   }
   chmod(files_.key.c_str(), 0640);
   EXPECT_TRUE(CertificateStore::Open(files_).ok());
+}
+
+// Reading a pipe would wait for somebody to write into it.
+TEST_F(AuthTest, APipeIsNotRead) {
+  unlink(files_.cert.c_str());
+  ASSERT_EQ(mkfifo(files_.cert.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(CertificateStore::Open(files_).status().message()),
+              HasSubstr("--tls-cert: cannot read " + files_.cert + ": it is no plain file"));
+  EXPECT_THAT(std::string(ReadRolesFile(files_.cert).status().message()),
+              HasSubstr("--roles-file: cannot read " + files_.cert + ": it is no plain file"));
+  EXPECT_TRUE(absl::IsNotFound(ReadRolesFile("/dev/zero").status()));
+}
+
+TEST_F(AuthTest, RolesOfAnotherUserAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files to others";
+  const std::string file = files_.key + ".roles";
+  Write(file, "");
+  chmod(file.c_str(), 0640);
+  EXPECT_TRUE(ReadRolesFile(file).ok());
+  ASSERT_EQ(chown(file.c_str(), 1234, 0), 0);
+  EXPECT_THAT(std::string(ReadRolesFile(file).status().message()),
+              HasSubstr("belongs to the user 1234"));
 }
 
 TEST_F(AuthTest, WhenItExpiresIsKnownAndOnceItHasItIsRefused) {

@@ -18,10 +18,12 @@
 namespace assay::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::SizeIs;
 
 class HealthBoardTest : public testing::Test {
  protected:
@@ -140,7 +142,7 @@ TEST_F(HealthBoardTest, AStoreThatIsFullOrWasMovedAsideIsAWarning) {
     const auto store = Store::Open({.folder = folder});
     ASSERT_TRUE(store.ok()) << store.status();
     (*store)->TellOfState([&](const StoreState& state) { board.StoreChanged(state); });
-    EXPECT_THAT(board.Now().warnings, IsEmpty()) << "the new one is whole";
+    EXPECT_THAT(board.Now().warnings, SizeIs(1)) << "nobody has looked at the old one";
     (*store)->TellOfState(nullptr);
   }
   board.StoreChanged({.full = "no space left", .held = 3});
@@ -165,6 +167,39 @@ TEST_F(HealthBoardTest, ACertificateThatExpiresSoonIsAWarning) {
   };
   EXPECT_THAT(warnings(15), IsEmpty());
   EXPECT_THAT(warnings(13), ElementsAre(HasSubstr("board.pem expires on 20")));
+}
+
+// Who takes a role away must hear that nothing has changed.
+TEST_F(HealthBoardTest, FilesThatAreNotTakenAreWarnings) {
+  const TestAuthority authority;
+  const std::string folder = ::testing::TempDir();
+  const TlsFiles files{folder + "taken.pem", folder + "taken.key", ""};
+  const PemPair pair = authority.Issue(7, 100 * 24 * 3600);
+  std::ofstream(files.cert) << pair.cert;
+  std::ofstream(files.key) << pair.key;
+  const std::string roles = folder + "taken.toml";
+  std::ofstream(roles) << "";
+  for (const std::string& file : {files.key, roles}) chmod(file.c_str(), 0600);
+  const auto certificates = CertificateStore::Open(files);
+  ASSERT_TRUE(certificates.ok()) << certificates.status();
+  const auto access = Access::Open(roles);
+  ASSERT_TRUE(access.ok()) << access.status();
+  const HealthBoard board(devices_, certificates->get(), access->get());
+  const auto warnings = [&] {
+    (*certificates)->LookNow();
+    (*access)->LookNow();
+    return board.Now().warnings;
+  };
+  EXPECT_THAT(warnings(), IsEmpty());
+  std::ofstream(roles) << "[[client]]\nrole = 3\n";
+  std::ofstream(files.cert) << "garbage";
+  EXPECT_THAT(warnings(),
+              ElementsAre(AllOf(HasSubstr("taken.toml:"), HasSubstr("the roles of before count")),
+                          AllOf(HasSubstr("taken.pem holds no PEM certificate"),
+                                HasSubstr("the TLS files of before count"))));
+  std::ofstream(roles) << "";
+  std::ofstream(files.cert) << pair.cert;
+  EXPECT_THAT(warnings(), IsEmpty());
 }
 
 }  // namespace

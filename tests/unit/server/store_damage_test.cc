@@ -378,6 +378,26 @@ TEST_F(StoreDamage, ADamagedFileIsSaidInTheState) {
   EXPECT_TRUE(state.Await([](const StoreState&) { return true; }).damaged);
 }
 
+TEST_F(StoreDamage, AFileMovedAsideIsToldUntilItIsRemoved) {
+  { auto store = Open(); }
+  std::ofstream(folder_ + "/assay.db") << std::string(10'000, 'z');
+  { auto store = Open(); }
+  {
+    auto store = Open();
+    EXPECT_TRUE(store->notices().empty());
+    StateOf state(*store);
+    EXPECT_TRUE(state.Await([](const StoreState&) { return true; }).damaged);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path().string().find(".corrupt-") != std::string::npos) {
+      std::filesystem::remove(entry.path());
+    }
+  }
+  auto store = Open();
+  StateOf state(*store);
+  EXPECT_FALSE(state.Await([](const StoreState&) { return true; }).damaged);
+}
+
 TEST_F(StoreDamage, ABackupIsAStoreOfTheSameJobs) {
   auto store = Open();
   ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
