@@ -68,7 +68,8 @@ void AddSparseSigns(const Case& c, const Plan& plan, std::vector<KernelProbe>& p
   use.most_products = kOfProven / std::max(ProvenFactor(p.k, plan.accumulator), kLeastFactor);
   const double before_overflow = squared(output.max_finite / use.factor / kToOverflow);
   const double rounded = squared(1 / (2 * output.machine_epsilon));
-  if (std::min(use.most_products, before_overflow) < kFew && p.k > 1) return;
+  const double few = std::min(kFew, static_cast<double>(p.k));
+  if (std::min(use.most_products, before_overflow) < few) return;
   if (Transforms(plan)) {
     if (std::min({use.most_products, before_overflow, rounded}) < kFewOfTransform) return;
     use.most_products = std::min(use.most_products, kStrassen);

@@ -290,6 +290,8 @@ TEST(GemmProbe, OfSignsHasNoSumsOfFewProducts) {
     Case c = MakeCase(GemmProblem{.m = 12, .n = 20, .k = 64, .alpha = alpha}, DType::kF16);
     c.kernel_file = "kernel.so";
     EXPECT_EQ(has(c, 0), expected) << alpha;
+    std::get<GemmProblem>(c.problem).k = 1;  // 8 times the factor
+    EXPECT_EQ(has(c, 0), alpha < 65504 / 8) << alpha;
     c.dtype = DType::kBF16;
     EXPECT_TRUE(has(c, 0)) << alpha;
   }
